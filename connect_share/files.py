@@ -54,9 +54,9 @@ def open_regular(path: Path) -> io.BufferedReader:
     return os.fdopen(handle, "rb")
 
 
-def read_bounded(path: Path, most_bytes: int = 16 << 20) -> bytes:
-    """Return the content of a file that a person names, or of a pipe; ``OSError``: not readable, or longer than that."""
-    with path.open("rb") as file:
+def read_bounded(path: Path, most_bytes: int = 16 << 20, *, regular: bool = False) -> bytes:
+    """Return the content of a file or pipe, ``regular``: of no pipe; ``OSError``: not readable, or longer than that."""
+    with open_regular(path) if regular else path.open("rb") as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
         raise OSError(errno.EFBIG, f"it is longer than {most_bytes >> 20} MiB")

@@ -54,7 +54,9 @@ def read_jar(path: Path) -> JarFile | None:
         with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             if _CLASS_ENTRY not in archive.namelist():
                 return None
-            return JarFile(path, hashlib.sha256(path.read_bytes()).hexdigest(), _version_in(archive))
+            version = _version_in(archive)
+            file.seek(0)
+            return JarFile(path, hashlib.file_digest(file, "sha256").hexdigest(), version)
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
         return None  # what cannot be read is not our jar
 
@@ -124,7 +126,7 @@ def hand_out(folder: Path) -> HandedOut:
         there = None
         if target.exists():  # an incomplete copy is no jar, but it is replaced like one
             with open_regular(target) as file:
-                sha256 = hashlib.sha256(file.read()).hexdigest()
+                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             there = read_jar(target) or JarFile(target, sha256, UNKNOWN_VERSION)
         if there is not None and there.sha256 == ours.sha256:
             return HandedOut(there, None, written=False)

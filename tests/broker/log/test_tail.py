@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -208,9 +209,7 @@ def test_sink_that_raises_at_start(bench: Any) -> None:
 
 
 def test_ends_that_cannot_be_learnt_fail_one_call_only(bench: Any, collected: Any) -> None:  # case 58
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise BrokerError("no", name="UNKNOWN_SERVER_ERROR")
-
+    refuse = Mock(side_effect=BrokerError("no", name="UNKNOWN_SERVER_ERROR"))
     log = bench.started(collected())
     with pytest.MonkeyPatch.context() as moody:
         moody.setattr(bench.admin, "end_offsets", refuse)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -163,12 +164,8 @@ def test_the_records_of_each_call(shared: Any, group: Any) -> None:  # cases 34 
 def test_no_thread_for_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where a machine allows no more threads."""
     jobs, done = JobThread("jobs", print), threading.Event()
-
-    def refused(_thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(threading.Thread, "start", refused)
+        meanwhile.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
         with pytest.raises(RuntimeError, match="new thread"):
             jobs.add(1, done.set)
     jobs.add(1, done.set)

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 from zlib import crc32
 
 import pytest
@@ -202,11 +203,7 @@ def test_equal_bytes_are_not_folded(topic_type: TopicType, monkeypatch: pytest.M
         if connector_of(topic_type, key.encode()) != ""  # which looks like the marker's
     ]
     here = [*prefixed(there), Record("t", 0, 0, 0, f"{GROUP}.target-state-".encode(), b"null")]
-
-    def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("folded")
-
-    monkeypatch.setattr("migrator.verify.verification.compare_states", refuse)
+    monkeypatch.setattr("migrator.verify.verification.compare_states", Mock(side_effect=AssertionError("folded")))
     assert differences(job_of(topic_type, there, here)) == []
     with pytest.raises(AssertionError, match="folded"):
         differences(job_of(topic_type, there, here[len(values) + 1 :]))

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import ConfigError, PlanFileError, PlanRejectedError
+from connect_share.errors import ConfigError, CopyError, PlanFileError, PlanRejectedError
 from connect_share.files import SILENT
+from connect_share.kafka.due_look import load_due, save_due
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
@@ -91,11 +92,15 @@ def test_what_is_no_plan_is_refused(tmp_path: Path, content: bytes) -> None:
         MigrationPlan.load(path)
 
 
-def test_what_cannot_be_read_or_written_is_said(tmp_path: Path) -> None:
+def test_what_cannot_be_read_or_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PlanFileError, match="/dev/zero cannot be read: it is longer than 256 MiB"):
         MigrationPlan.load(Path("/dev/zero"))
     with pytest.raises(PlanFileError, match="cannot be written"):
         write_plan_file(tmp_path / "no" / "such" / "folder.json", "x")
+    save_due(tmp_path / "note", {})
+    monkeypatch.setattr("connect_share.kafka.due_look._LARGEST_BYTES", 1)
+    with pytest.raises(CopyError, match="note cannot be read"):
+        load_due(tmp_path / "note")
 
 
 def test_unparseable_and_workers() -> None:

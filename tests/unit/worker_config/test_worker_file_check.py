@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -358,11 +359,7 @@ def test_handing_out_to_where_it_cannot_go(tmp_path: Path) -> None:
 
 def test_nothing_is_left_of_a_copy_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = a_jar(tmp_path / JAR_NAME, number="0.0.9").read_bytes()
-
-    def full(_path: Path, _target: Path) -> Path:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(Path, "replace", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
     with pytest.raises(WorkerPluginError, match="No space left on device; nothing was changed"):
         hand_out(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [JAR_NAME]
