@@ -1,34 +1,30 @@
-"""The second start of the same Java workers: on the shared topics with the jar, nothing else changed."""
+"""The second start of the same Java workers: on the shared topics with the jar, nothing else changed.
+
+Differences are named without values: neither configurations nor offsets nor lines are in the result.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from connect_share.jar import jar_path
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.facts import gather_facts
 from connect_share.kafka.read import Reader
+from connect_share.model.keys import split_key
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import Isolation, WorkerConfig, load_properties
 from tests.lab.compatibility.worker_log import read_log
 from tests.lab.demo.clusters import PASSWORD, SEALED_GROUP, data_file
-from tests.lab.demo.restart_checks import (
-    DataState,
-    Place,
-    compare_data,
-    compare_restart,
-    count_plain_keys,
-    search_segments,
-)
-from tests.lab.demo.result import GroupAgain, SealedGroup, SharedTopic
-from tests.lab.demo.views import GroupComparison, compare_views, view_from_rest, view_from_storage
+from tests.lab.demo.result import DataAgain, GroupAgain, SealedGroup, SegmentSearch, SharedTopic
+from tests.lab.demo.views import GroupComparison, compare_views, states_alone, view_from_rest, view_from_storage
 from tests.lab.demo.workers import DEADLINE_S, Captured, capture, source_position
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.worker import ConnectWorker
@@ -37,6 +33,11 @@ from tests.lab.waiting import until
 T = TypeVar("T")
 
 _CLIENT_ID = "demo"
+
+Place = tuple[Literal["data topic", "file of sink"], str]
+
+DataState = Mapping[Place, Sequence[bytes | None]]
+"""What connectors have moved so far: values of data topics (one partition each), and lines of sinks' files."""
 
 
 def run_again(captured: Sequence[Captured], admin: Admin, work: Path, say: Callable[[str], None]) -> list[GroupAgain]:
@@ -65,7 +66,7 @@ def run_again(captured: Sequence[Captured], admin: Admin, work: Path, say: Calla
         # Looked at when all have been stopped: nothing comes late any more.
         others = [other.cluster.group_id for other in captured if other is not each]
         checks = {
-            "data": compare_data(data, started, _data_state(admin, each), appended),
+            "data": _compare_data(data, started, _data_state(admin, each), appended),
             "foreign_log_lines": read_log(log, others).foreign,
         }
         found.append(group.model_copy(update=checks))
@@ -92,8 +93,10 @@ def look_at_shared_topics(captured: Captured, admin: Admin) -> list[SharedTopic]
     for topic_type in TopicType:
         topic = worker.topic(topic_type)
         ranges = [OffsetRange(topic, partition, 0, end) for partition, end in facts[topic].ends.items()]
-        records = Reader(worker.client_settings(), _CLIENT_ID, Isolation.READ_UNCOMMITTED).records(ranges)
-        found.append(count_plain_keys(topic, topic_type, records))
+        records = list(Reader(worker.client_settings(), _CLIENT_ID, Isolation.READ_UNCOMMITTED).records(ranges))
+        keys = [split_key(topic_type, record.key) for record in records]
+        plain = sum(each is None or each[0] is None for each in keys)
+        found.append(SharedTopic(topic=topic, records=len(records), plain_keys=plain))
     return found
 
 
@@ -101,10 +104,21 @@ def look_at_sealed_group(captured: Sequence[Captured], data_folder: Path) -> Sea
     """Look for the password of the sealed group's connector on the broker's disk."""
     (sealed,) = (each for each in captured if each.cluster.group_id == SEALED_GROUP)
     dedicated, shared = (
-        search_segments(data_folder, {worker.topic(topic_type) for topic_type in TopicType}, PASSWORD.encode())
+        _search_segments(data_folder, {worker.topic(topic_type) for topic_type in TopicType}, PASSWORD.encode())
         for worker in map(WorkerConfig.from_file, (sealed.worker_file, sealed.shared_worker_file))
     )
     return SealedGroup(cluster_group_id=SEALED_GROUP, dedicated=dedicated, shared=shared)
+
+
+def _search_segments(data_folder: Path, topics: Collection[str], text: bytes) -> SegmentSearch:
+    """Return how many segment files of topics there are, and how many of them hold a text; none may be compressed."""
+    found = [
+        text in segment.read_bytes()
+        for partition in data_folder.iterdir()
+        if partition.name.rpartition("-")[0] in topics
+        for segment in partition.glob("*.log")
+    ]
+    return SegmentSearch(files=len(found), with_text=sum(found))
 
 
 def _run_cluster(
@@ -114,8 +128,10 @@ def _run_cluster(
     began_s = time.monotonic()
     worker.await_healthy()
     name, worker_id = captured.cluster.group_id, worker.rest.url.removeprefix("http://")
+    # The worker that runs now writes statuses anew: their states are compared, and who wrote them.
+    before = states_alone(captured.view, worker_id)
     restart = _await(
-        lambda: compare_restart(name, captured.view, view_from_rest(worker.rest), worker_id),
+        lambda: compare_views(name, before, states_alone(view_from_rest(worker.rest))),
         lambda seen: seen.equal,
         worker,
         f"group {name} to be what it was",
@@ -178,3 +194,41 @@ def _data_state(admin: Admin, captured: Captured) -> DataState:
             file = data_file(captured.folder, connector)
             found["file of sink", connector.name] = file.read_bytes().splitlines() if file.exists() else []
     return found
+
+
+def _compare_data(
+    before: DataState, started: DataState, at_end: DataState, appended: Mapping[Place, bytes]
+) -> tuple[DataAgain, ...]:
+    """Check that nothing was read twice, and that each line arrived exactly once: the old content is there, then the line.
+
+    Args:
+        before: when the workers were gone.
+        started: when they were back.
+        at_end: when they had been stopped again.
+        appended: the line that has to arrive at a place, without its end.
+    """
+    found = []
+    for place, old in before.items():
+        kind, name = place
+        wanted, since = appended.get(place), at_end[place][len(old) :]
+        hits = 0 if wanted is None else since.count(wanted)
+        differences = [] if started[place] == old else ["changed by the start"]
+        if at_end[place][: len(old)] != old:
+            differences.append("what was in it before is not in it any more")
+        if wanted is not None and hits != 1:
+            differences.append(f"the appended line arrived {hits} times")
+        if others := len(since) - hits:
+            differences.append(f"{others} lines that nobody appended")
+        found.append(
+            DataAgain(
+                kind=kind,
+                name=name,
+                before=len(old),
+                after_start=len(started[place]),
+                at_end=len(at_end[place]),
+                lines_appended=int(wanted is not None),
+                lines_arrived=hits,
+                differences=tuple(differences),
+            )
+        )
+    return tuple(found)

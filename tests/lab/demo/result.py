@@ -8,8 +8,6 @@ from pydantic import computed_field
 
 from tests.lab.demo.views import GroupComparison, Shown
 
-RESULT_FORMAT = "connect-share/demo-result/3"
-
 
 class DataAgain(Shown):
     """A data topic, or the file of a sink, around the workers' second start.
@@ -104,7 +102,6 @@ class SealedGroup(Shown):
 class DemoResult(Shown):
     """Everything the demo found."""
 
-    format: str = RESULT_FORMAT
     versions: dict[str, str]
     seconds: float
     verified_equal: bool

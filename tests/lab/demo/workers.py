@@ -112,7 +112,10 @@ def _run_cluster(cluster: Cluster, worker: ConnectWorker, folder: Path) -> Clust
         for connector in connectors:
             if connector.kind == "source":
                 _append_lines(folder, connector, number)
-    _await_work_done(worker, folder, connectors)
+    for connector in connectors:
+        if connector.fate != "fails":
+            done = partial(_is_done, worker, folder, connector)
+            until(done, bool, what=f"the work of connector {connector.name!r}", timeout_s=DEADLINE_S)
     actions = {"is paused": rest.pause, "is stopped": rest.stop, "is deleted": rest.delete}
     for connector in connectors:
         if connector.fate in actions:
@@ -143,15 +146,8 @@ def _await_states(worker: ConnectWorker, name: str, state: str, task_states: lis
     worker.rest.await_status(name, accept, what=f"{state} with tasks {task_states}")
 
 
-def _await_work_done(worker: ConnectWorker, folder: Path, connectors: Iterable[Connector]) -> None:
-    """Wait until every source has committed the end of its file, and every sink has written and committed its topic."""
-    for connector in connectors:
-        if connector.fate != "fails":
-            done = partial(_is_done, worker, folder, connector)
-            until(done, bool, what=f"the work of connector {connector.name!r}", timeout_s=DEADLINE_S)
-
-
 def _is_done(worker: ConnectWorker, folder: Path, connector: Connector) -> bool:
+    """Return whether a source has committed the end of its file, or a sink has written and committed its topic."""
     file = data_file(folder, connector)
     if connector.kind == "source":
         return source_position(worker, connector.name) == file.stat().st_size
