@@ -1,7 +1,4 @@
-"""Plots as SVG that stands inside an HTML page; the page's style colours them, so they are light and dark.
-
-Labels stand above their row and not beside it, so that text stays readable on a phone.
-"""
+"""Plots as SVG that stands inside an HTML page; the page's style colours them, so they are light and dark."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ import matplotlib as mpl
 from markupsafe import Markup
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from connect_share.console.output import printable, truncated
 from tests.lab.units import duration_tick
@@ -25,13 +22,12 @@ from tests.lab.units import duration_tick
 _COLOURS: Final = ("#0b61a4", "#b3480a", "#00705a", "#8a3b8f", "#7a5c00", "#5f5f5a")
 """Those of the light page, after Okabe and Ito; the names in startup.css that replace them have dark ones, too."""
 
-_INK, _DIM, _LINE, _CARD = "#1c1c1a", "#5c5c57", "#e2e2dd", "#fffffe"
+_INK, _DIM, _LINE = "#1c1c1a", "#5c5c57", "#e2e2dd"
 _VARIABLES: Final = {
     **{colour: f"var(--c{number})" for number, colour in enumerate(_COLOURS, 1)},
     _INK: "var(--ink)",
     _DIM: "var(--dim)",
     _LINE: "var(--line)",
-    _CARD: "var(--card)",
 }
 _LEFT_OUT: Final = [
     re.compile(pattern)
@@ -40,17 +36,8 @@ _LEFT_OUT: Final = [
 """Names of groups, which all plots of a page would share; fonts, for the page's is used; turns by nothing."""
 
 _MARKERS: Final = "o^sDvP"
-_WIDTH: Final = 360.0
-"""Of every plot, in points: about the width of a phone."""
-
-_HEIGHT: Final = 210.0
-_LEFT: Final = 48.0
-_MARGIN: Final = 20.0
-"""Points beside an axis: half of the widest text of a size, which may stand at its end."""
-
-_LEGEND_ROW: Final = 15.0
-_LOGARITHMIC_FROM: Final = 20.0
-"""Values that lie further apart than this get a logarithmic axis: the small ones would be one dot otherwise."""
+_SIZE: Final = (5.0, 4.0)
+"""Of every plot, in inches: about the width of a phone."""
 
 _SETTINGS: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
@@ -109,13 +96,9 @@ def curves(
         x_text: writes a size.
         model: points of a dotted line, with its range as a band.
     """
-    below = 36 + _LEGEND_ROW * -(-(len(lines) + bool(model)) // 2)
-    whole = _HEIGHT + below + 6
-    figure = Figure(figsize=(_WIDTH / 72, whole / 72))
-    inside = (_LEFT / _WIDTH, below / whole, (_WIDTH - _LEFT - _MARGIN) / _WIDTH, _HEIGHT / whole)
-    axes = figure.add_axes(inside)
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    axes = figure.subplots()
     axes.grid(visible=True, axis="y")
-    everything = [*model, *(point for line in lines for point in line.points)]
     if model:
         x, y, low, high = zip(*model, strict=True)
         axes.fill_between(x, low, high, color=_INK, alpha=0.08, linewidth=0)
@@ -127,10 +110,12 @@ def curves(
         style = "--" if line.dashed else "-"
         label = truncated(printable(line.label), 22)
         axes.plot(x, y, color=colour, linestyle=style, marker=marker, markersize=5, label=label)
-    _scale(axes.xaxis, [point[0] for point in everything], x_text)
-    _scale(axes.yaxis, [bound for point in everything for bound in point[2:]], duration_tick)
+    # Small values would be one dot on linear axes.
+    axes.set(xscale="log", yscale="log")
+    _write_ticks(axes.xaxis, x_text)
+    _write_ticks(axes.yaxis, duration_tick)
     axes.set_xlabel(printable(x_label), labelpad=2)
-    figure.legend(loc="lower left", ncols=2, fontsize=10, borderaxespad=0)
+    figure.legend(loc="outside lower left", ncols=2, fontsize=10)
     return _svg(title, figure)
 
 
@@ -160,19 +145,8 @@ def _look(number: int) -> tuple[str, str]:
     return _COLOURS[place], _MARKERS[place]
 
 
-def _scale(axis: Axis, values: Sequence[float], text: Callable[[float], str]) -> None:
-    """Make an axis that holds all values, which are above zero; a linear one begins at zero."""
-    low, high = min(values, default=1.0), max(values, default=1.0)
-    factor, name = high / low, "x" if axis is axis.axes.xaxis else "y"
-    if factor >= _LOGARITHMIC_FROM:
-        margin = factor**0.04
-        axis.axes.set(**{f"{name}scale": "log", f"{name}lim": (low / margin, high * margin)})
-        axis.set_major_locator(
-            LogLocator(subs=(1, 2, 5) if factor < 200 else (1, 3) if factor < 1e4 else (1,), numticks=7)
-        )
-    else:
-        axis.axes.set(**{f"{name}lim": (0, high * 1.04)})
-        axis.set_major_locator(MaxNLocator(5))
+def _write_ticks(axis: Axis, text: Callable[[float], str]) -> None:
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=7))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
     axis.set_tick_params(length=0)
