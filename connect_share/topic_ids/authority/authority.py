@@ -6,6 +6,7 @@ import enum
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from connect_share.topic_ids.scan import scanner
 from connect_share.topic_ids.scan.scans import integer
@@ -134,3 +135,14 @@ def leader_of(value: object) -> int | None:
     """Return the leader of a JSON value; Kafka writes -1 for none."""
     leader = integer(value)
     return leader if leader is not None and leader >= 0 else None
+
+
+def partition_of(data: Mapping[str, Any]) -> AuthorityPartition:
+    """Return a partition by its JSON members; those that are not as Kafka writes them are not known."""
+    directories = data.get("directories")
+    return AuthorityPartition(
+        integers(data.get("replicas")),
+        leader_of(data.get("leader")),
+        integers(data.get("isr")),
+        tuple(map(str, directories)) if isinstance(directories, list) else (),
+    )

@@ -17,7 +17,7 @@ from connect_share.topic_ids.authority.authority import (
     AuthorityTopic,
     MetadataMode,
     integers,
-    leader_of,
+    partition_of,
     read_id,
 )
 from connect_share.topic_ids.scan.scans import json_object, lines_of
@@ -120,7 +120,7 @@ class _MetadataFold:
         return AuthorityTopic(
             name,
             topic_id,
-            {number: _partition(data) for number, data in sorted(partitions.items())},
+            {number: partition_of(data) for number, data in sorted(partitions.items())},
             moving=any(
                 integers(data.get(member))
                 for data in partitions.values()
@@ -129,16 +129,6 @@ class _MetadataFold:
             # A whole log has every setting that was ever changed; one that it does not have is the default, off.
             remote_storage=self.remote.get(name, False) if self.configs else None,
         )
-
-
-def _partition(data: Mapping[str, Any]) -> AuthorityPartition:
-    directories = data.get("directories")
-    return AuthorityPartition(
-        integers(data.get("replicas")),
-        leader_of(data.get("leader")),
-        integers(data.get("isr")),
-        tuple(map(str, directories)) if isinstance(directories, list) else (),
-    )
 
 
 def read_metadata_dump(path: Path) -> Authority:

@@ -16,11 +16,10 @@ from connect_share.errors import AuthorizationError, BrokerError, BrokerUnavaila
 from connect_share.topic_ids.authority.authority import (
     REMOTE_LOG_METADATA,
     Authority,
-    AuthorityPartition,
     AuthorityTopic,
     MetadataMode,
-    integers,
     leader_of,
+    partition_of,
     read_id,
 )
 from connect_share.topic_ids.scan.scans import LARGEST_BYTES, json_object
@@ -93,9 +92,7 @@ def _topic(name: str, znodes: Mapping[str, str], version: int | None) -> Authori
     for number, replicas in assignment.items() if isinstance(assignment, dict) else ():
         if re.fullmatch("[0-9]{1,10}", number):
             state = json_object(znodes.get(f"{path}/partitions/{number}/state", ""))
-            partitions[int(number)] = AuthorityPartition(
-                integers(replicas), leader_of(state.get("leader")), integers(state.get("isr"))
-            )
+            partitions[int(number)] = partition_of({**state, "replicas": replicas})
     config, remote = json_object(znodes.get(f"/config/topics/{name}", "")).get("config"), None
     if isinstance(config, dict):
         remote = str(config.get("remote.storage.enable", "false")).lower() == "true"
