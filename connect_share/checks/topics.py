@@ -378,18 +378,17 @@ def _watched(spec: TopicSpec, default: int | None) -> WatchedTopic:
 
 def _asked(admin: Admin, watched: Sequence[WatchedTopic], note: _Note) -> tuple[ClusterFacts, list[WatchedTopic]]:
     """Return the brokers' answers, and the topics that can be judged by them."""
-    topics: dict[str, TopicDescription] = {}
+    topics = admin.describe_topics((each.topic for each in watched if not each.internal), together=True)
     configs: dict[str, dict[str, str]] = {}
     seen = []
     for topic in watched:
         try:
-            topics.update(admin.describe_topics([topic.topic]))
+            if topic.internal:
+                topics |= admin.describe_topics([topic.topic])
             seen.append(topic)
             if topic.topic in topics:
                 configs[topic.topic] = admin.topic_configs(topic.topic)
         except AuthorizationError as exc:
-            if not topic.internal and topic not in seen:
-                raise
             note(f"{topic.topic} was checked only in part: {exc}")
     return ClusterFacts(admin.brokers(), topics, configs, admin.settings), seen
 

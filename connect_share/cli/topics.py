@@ -35,9 +35,8 @@ def _create_topics(arguments: argparse.Namespace, out: Output) -> Steps:
     answer_s = min(arguments.timeout, _ANSWER_S)
     with RightsAdmin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=answer_s) as admin:
         admin.require(dict.fromkeys(topic_set.topics.values(), ("CREATE", "DESCRIBE")))
-        if not arguments.although_lost:
-            require_none_lost(admin, topic_set.topics)
-        planned = plan_topics(admin, specs)
+        known = None if arguments.although_lost else require_none_lost(admin, topic_set.topics)
+        planned = plan_topics(admin, specs, known)
         lines = list(_lines(planned))
         if not all(topic.usable for topic in planned):
             verdict = "nothing was created: what matters has to be put right first"

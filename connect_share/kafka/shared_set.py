@@ -96,9 +96,11 @@ class PlannedTopic:
         }
 
 
-def plan_topics(admin: Admin, specs: Sequence[TopicSpec]) -> tuple[PlannedTopic, ...]:
-    """Find out what there is, and what would be made; changes nothing."""
-    described = admin.describe_topics(spec.topic for spec in specs)
+def plan_topics(
+    admin: Admin, specs: Sequence[TopicSpec], known: Mapping[str, TopicDescription] | None = None
+) -> tuple[PlannedTopic, ...]:
+    """Find out what there is, if the caller has not just asked, and what would be made; changes nothing."""
+    described = admin.describe_topics(spec.topic for spec in specs) if known is None else known
     default, largest = broker_defaults(admin)
     planned = []
     for spec in specs:

@@ -209,10 +209,9 @@ def test_sink_that_raises_at_start(bench: Any) -> None:
 
 
 def test_ends_that_cannot_be_learnt_fail_one_call_only(bench: Any, collected: Any) -> None:  # case 58
-    refuse = Mock(side_effect=BrokerError("no", name="UNKNOWN_SERVER_ERROR"))
     log = bench.started(collected())
     with pytest.MonkeyPatch.context() as moody:
-        moody.setattr(bench.admin, "end_offsets", refuse)
+        moody.setattr(bench.admin, "end_offsets", Mock(side_effect=BrokerError("no", name="UNKNOWN_SERVER_ERROR")))
         with pytest.raises(BrokerError, match="no"):
             log.read_to_end(30)
     log.read_to_end(30)

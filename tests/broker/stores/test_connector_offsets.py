@@ -6,6 +6,7 @@ import gc
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -137,14 +138,10 @@ def test_failure_in_the_own_topic_is_a_failure(shared: Any) -> None:  # case 53
 
 def test_the_copy_is_written_whatever_the_caller_does(shared: Any) -> None:
     """Who raises, or takes the write back, as asyncio tries when it loses patience; and reads fail with either store."""
-
-    def failing(_error: Any) -> None:
-        raise RuntimeError
-
     pair = Pair(shared, "group-a")
     with pytest.raises(KeyFormatError, match="group-a"):
         pair.both.set({b'["foo",{}]': b"{}"}).result(0)
-    pair.both.set({pair.wire(b'["foo",{}]'): b'{"p":1}'}, failing).result(30)
+    pair.both.set({pair.wire(b'["foo",{}]'): b'{"p":1}'}, Mock(side_effect=RuntimeError)).result(30)
     assert not pair.own.set({b'["foo",{}]': b'{"p":2}'}).cancel()
     assert not pair.both.set({pair.wire(b'["foo",{}]'): b'{"p":2}'}).cancel()
     await_that(lambda: [value for _, value in pair.read_worker()] == [b'{"p":1}', b'{"p":2}'], what="written")

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
+from connect_share.checks.topics import _inspect_topics
 from connect_share.errors import (
     ConnectShareError,
     LiveMembersError,
@@ -21,6 +22,7 @@ from connect_share.errors import (
     TopicMissingError,
     TopicNotCompactedError,
 )
+from connect_share.kafka.create import topic_specs
 from connect_share.kafka.facts import read_facts
 from connect_share.kafka.write_access import _MISSING, RightsAdmin
 from connect_share.log.first_read import SharedReader
@@ -34,7 +36,7 @@ from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.connector_offsets import own_offsets_worker_config
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
-from connect_share.worker_config import CREATION_PROPERTY
+from connect_share.worker_config import CREATION_PROPERTY, TopicSet
 from tests.support.connect_member import ConnectMember
 from tests.support.flushes import flush_offsets
 from tests.support.waiting import await_that
@@ -288,6 +290,9 @@ def test_a_broker_that_does_not_know_a_topic_for_a_moment(
             assert admin.topic_rights(shared.topics.values())[topic].exists  # the others do
         answers.append(None)
         assert topic in read_facts(shared.admin, shared.topics.values())
+        answers.append(None)
+        looked_at = _inspect_topics(shared.admin, topic_specs(TopicSet.of(shared.sharing())), None, print)
+        assert (topic, "topics-missing") not in {(each.where, each.id) for each in looked_at.findings}
         answers.extend([None] * 3)
         log: Any = storage.status._log
         log._confirm_identity(30, at_once=True)
