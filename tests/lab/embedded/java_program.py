@@ -65,10 +65,14 @@ def compiled(sources: Sequence[Path], libraries: str) -> Path:
     return folder
 
 
-def _time_stores(arguments: Sequence[object], jars: Sequence[Path]) -> tuple[float, list[dict[str, Any]]]:
+def time_java_stores(arguments: Sequence[object], jars: Sequence[Path]) -> tuple[float, list[dict[str, Any]]]:
     """Run ``TimeStores`` on Kafka's jars and ``jars``; return when (monotonic), and what it printed.
 
-    Raise ``EmbeddedError`` if it failed.
+    With worker file and number of starts these are the starts, the first one that of a cold JVM: the seconds ``config_s``,
+    ``status_s`` and ``offsets_s``, in sum ``total_s``, and ``cpu_s``, the CPU time of all threads of the JVM meanwhile;
+    ``ready_at_s`` is of the same monotonic clock as the JVM's begin. With worker file, number of puts, and puts before them
+    that are not counted, these are the stores, and ``seconds`` of puts until they are read back. Raise ``EmbeddedError`` if
+    it failed.
     """
     libraries = ensure_artifacts(f"kafka-{DEFAULT_VERSION}")
     classes = compiled([_TIME_STORES], class_path(libraries))
@@ -91,25 +95,3 @@ def _time_stores(arguments: Sequence[object], jars: Sequence[Path]) -> tuple[flo
     if done.returncode != 0:
         raise EmbeddedError(f"{_TIME_STORES.stem} ended with {done.returncode}: {(done.stdout + done.stderr)[-2_000:]}")
     return began, [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-
-
-def time_java_stores(
-    worker_file: Path, runs: int, *, jars: Sequence[Path] = ()
-) -> tuple[float, list[dict[str, float]]]:
-    """Return when the JVM began, and the times of several starts in it of the real Java stores on a worker file's topics.
-
-    A start has the seconds ``config_s``, ``status_s`` and ``offsets_s``, in sum ``total_s``, and ``cpu_s``, the CPU time of
-    all threads of the JVM meanwhile; ``ready_at_s`` is of the same monotonic clock as the JVM's begin. The first start is
-    that of a cold JVM. Raise ``EmbeddedError`` if the program failed.
-    """
-    return _time_stores([worker_file, runs], jars)
-
-
-def time_java_puts(
-    worker_file: Path, puts: int, uncounted: int, *, jars: Sequence[Path] = ()
-) -> dict[str, list[float]]:
-    """Return the seconds of puts into running Java stores until they are read back, by ``config``, ``offset``, ``status``.
-
-    The ``uncounted`` puts come first, while the JVM warms up. Raise ``EmbeddedError`` if the program failed.
-    """
-    return {line["store"]: line["seconds"] for line in _time_stores([worker_file, puts, uncounted], jars)[1]}

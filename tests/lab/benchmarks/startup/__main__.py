@@ -25,7 +25,7 @@ from spark_jobs.benchmark.topics import Connection, Files, Plan, announcement, c
 from spark_jobs.benchmark_startup import add_options, measure, numbers, startup_table, terminated_as_interrupted
 from tests.lab.benchmarks.startup.contenders import ALL_RUNS
 from tests.lab.benchmarks.startup.delay import DelayedBroker
-from tests.lab.benchmarks.startup.latency import CONTENDERS, GROUPS, PUTS, has_latencies, measure_latency
+from tests.lab.benchmarks.startup.latency import CONTENDERS, PUTS, measure_latency
 from tests.lab.benchmarks.startup.report import latency_lines, pair_table, write_report
 from tests.lab.benchmarks.startup.workers import KIP_GROUPS, measure_workers, worker_plan
 from tests.lab.cluster import LocalCluster
@@ -43,22 +43,6 @@ _MOST_GROUPS: Final = 500
 
 def _own_broker(stack: ExitStack) -> Connection:
     return connection_from(None, stack.enter_context(LocalBroker("bench", properties=_BROKER)).bootstrap_servers, None)
-
-
-def _latencies(puts: int, contenders: Sequence[str], suite: Suite) -> None:
-    """Measure puts into running stores, if the result has not as many."""
-    if not puts or has_latencies(suite.result, contenders, GROUPS, puts):
-        return
-    with suite.timed("latency"):
-        found = measure_latency(
-            suite.folder,
-            suite.connection(),
-            f"{suite.prefix}-latency",
-            puts=puts,
-            contenders=contenders,
-            progress=suite.progress,
-        )
-        suite.keep(suite.result.model_copy(update={"latencies": found}))
 
 
 def _groups(options: argparse.Namespace) -> tuple[int, ...]:
@@ -126,7 +110,8 @@ def _body(options: argparse.Namespace) -> int:
     contenders = [each for each in CONTENDERS if any(name.startswith(each) for name in options.contenders)]
 
     def also(suite: Suite) -> None:
-        _latencies(puts, contenders, suite)
+        if puts:
+            measure_latency(suite, puts, contenders)
         _workers(options, suite)
 
     result = measure(

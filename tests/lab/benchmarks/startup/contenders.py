@@ -31,7 +31,7 @@ def java_file(file: Path, **changed: str) -> Path:
 
 def _java(file_of: Callable[[Files], Path], jars: Sequence[Path] = ()) -> Run:
     def run(files: Files, warm: int) -> list[Start]:
-        began, found = time_java_stores(file_of(files), 1 + warm, jars=jars)
+        began, found = time_java_stores([file_of(files), 1 + warm], jars)
         starts = [
             Start(
                 seconds=each["total_s"],

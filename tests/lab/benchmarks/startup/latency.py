@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal
 
-from connect_share.files import Progress
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
 from connect_share.kafka.client import producer
 from connect_share.model.keys import prefix_key
@@ -26,13 +25,14 @@ from connect_share.model.records import TopicType
 from connect_share.model.status import ConnectorStatus, State
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from spark_jobs.benchmark.results import Latency, StartupResult
+from spark_jobs.benchmark.results import Latency
 from spark_jobs.benchmark.starts import run_python
+from spark_jobs.benchmark.suite import Suite
 from spark_jobs.benchmark.topics import SERVERS, Connection, worker_of, write_worker
 from tests.lab.benchmarks.frame import READY, records_of_others, running, topics_of
 from tests.lab.benchmarks.startup.contenders import java_file
 from tests.lab.embedded.errors import EmbeddedError
-from tests.lab.embedded.java_program import time_java_puts
+from tests.lab.embedded.java_program import time_java_stores
 from tests.lab.embedded.worker import worker_properties
 from tests.support.topics import written_evenly
 
@@ -53,48 +53,38 @@ _NAME: Final = "latency"
 _STORES: Final[tuple[Literal["config", "status", "offset"], ...]] = ("config", "status", "offset")
 
 
-def measure_latency(
-    folder: Path, connection: Connection, prefix: str, *, puts: int, contenders: Sequence[str], progress: Progress
-) -> list[Latency]:
-    """Measure in blocks that alternate; Java's stores have the sharing jar, so both write and read the same topics.
+def measure_latency(suite: Suite, puts: int, contenders: Sequence[str]) -> None:
+    """Measure in blocks that alternate, if the result has not as many; Java's stores have the jar: both share the topics.
 
     Args:
-        folder: for the worker files.
-        connection: to the cluster.
-        prefix: of the topics, which are made and deleted.
+        suite: keeps what is measured.
         puts: into each store, of each contender, beside each number of groups.
         contenders: of ``python`` and ``java``.
-        progress: reports how far it is.
     """
-    files = {name: _worker_file(folder, connection, prefix, name) for name in CONTENDERS}
-    worker = worker_of(files["python"])
-    found: dict[tuple[str, str, int], list[float]] = {}
+    kinds = list(itertools.product(contenders, _STORES, GROUPS))
+    known = {(each.contender, each.store, each.groups): len(each.seconds) for each in suite.result.latencies}
+    if all(known.get(kind, 0) >= puts for kind in kinds):
+        return
+    found: dict[tuple[str, str, int], list[float]] = {kind: [] for kind in kinds}
     blocks = min(_BLOCKS, puts)
-    progress.phase("latency: measuring", blocks * len(GROUPS) * len(contenders))
-    with topics_of(worker):
-        for block in range(blocks):
-            count = puts // blocks + (1 if block < puts % blocks else 0)
-            for groups in GROUPS:
+    with suite.timed("latency"):
+        files = {
+            name: _worker_file(suite.folder, suite.connection(), f"{suite.prefix}-latency", name) for name in CONTENDERS
+        }
+        suite.progress.phase("latency: measuring", blocks * len(GROUPS) * len(contenders))
+        with topics_of(worker_of(files["python"])):
+            for block, groups in itertools.product(range(blocks), GROUPS):
+                count = puts // blocks + (1 if block < puts % blocks else 0)
                 with _others(files["python"], groups - 1):
                     for contender in contenders:
                         for store, seconds in _measure_puts(contender, files[contender], count).items():
-                            found.setdefault((contender, store, groups), []).extend(seconds)
-                        progress.advance(1)
-    return [
-        Latency(contender=contender, store=store, groups=groups, seconds=found[contender, store, groups])
-        for contender in contenders
-        for store in _STORES
-        for groups in GROUPS
-    ]
-
-
-def has_latencies(result: StartupResult, contenders: Sequence[str], groups: Sequence[int], puts: int) -> bool:
-    """Return whether puts into all stores were measured, often enough."""
-    found: dict[tuple[str, str, int], int] = {
-        (each.contender, each.store, each.groups): len(each.seconds) for each in result.latencies
-    }
-    kinds = itertools.product(contenders, ("config", "status", "offset"), groups)
-    return all(found.get(kind, 0) >= puts for kind in kinds)
+                            found[contender, store, groups] += seconds
+                        suite.progress.advance(1)
+        latencies = [
+            Latency(contender=contender, store=store, groups=groups, seconds=found[contender, store, groups])
+            for contender, store, groups in kinds
+        ]
+        suite.keep(suite.result.model_copy(update={"latencies": latencies}))
 
 
 def _worker_file(folder: Path, connection: Connection, prefix: str, contender: str) -> Path:
@@ -123,7 +113,8 @@ def _others(worker_file: Path, groups: int) -> Iterator[None]:
 def _measure_puts(contender: str, worker_file: Path, count: int) -> dict[str, list[float]]:
     uncounted = min(_UNCOUNTED, count)
     if contender == "java":
-        return time_java_puts(java_file(worker_file), count, uncounted, jars=[jar_path()])
+        _, stores = time_java_stores([java_file(worker_file), count, uncounted], [jar_path()])
+        return {store["store"]: store["seconds"] for store in stores}
     lines = run_python(_MODULE, "puts", worker_file, count, uncounted, timeout_s=_PUTS_S)
     found: dict[str, list[float]] = json.loads(lines[-1])
     return found
