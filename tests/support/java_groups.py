@@ -15,7 +15,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.keys import split_key
 from connect_share.model.records import Record, TopicType
-from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation
+from connect_share.worker_config import ClientSettings, Isolation
 from tests.lab.embedded.rest import when_possible
 from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties
 from tests.support.topics import ANYWHERE, create_known, ordered_producer, pairs_of, read_topic, send, written_evenly
@@ -81,10 +81,8 @@ class SharedTopics:
     def properties(self, group: str, **more: str) -> dict[str, str]:
         """The worker file of a group with the jar; underscores in names are dots."""
         return {
-            **worker_properties(self.bootstrap_servers, group, self.prefix),
+            **worker_properties(self.bootstrap_servers, group, self.prefix, sharing="java"),
             **QUICK_MEMBERS,
-            SHARING_PROPERTY: "enabled",
-            "interceptor.classes": INTERCEPTOR_CLASS,
             **{name.replace("_", "."): value for name, value in more.items()},
         }
 

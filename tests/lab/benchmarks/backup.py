@@ -14,7 +14,7 @@ from typing import Any, Final
 from connect_share.files import Progress
 from connect_share.kafka import client
 from connect_share.model.records import Record, TopicType
-from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from connect_share.worker_config import WorkerConfig
 from spark_jobs import command_line
 from tests.lab.benchmarks.frame import Site, create_topics, delete_topics, new_prefix, parser, run
 from tests.lab.benchmarks.process_cost import Cost, measured
@@ -39,7 +39,7 @@ def _write(worker: WorkerConfig, count: int, progress: Progress) -> None:
 
 
 def _worker(site: Site, name: str) -> Path:
-    properties = {**worker_properties(site.servers, _GROUP, new_prefix(name)), SHARING_PROPERTY: "enabled"}
+    properties = worker_properties(site.servers, _GROUP, new_prefix(name), sharing="python")
     file = write_properties(site.folder / f"{name}.properties", properties)
     site.stack.callback(delete_topics, WorkerConfig.from_file(file))
     return file

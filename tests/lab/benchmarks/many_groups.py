@@ -20,7 +20,6 @@ from typing import Any, Final
 from connect_share import AsyncSharedTopics, ConnectStorage, SharedTopics, WorkerConfig
 from connect_share.kafka import client
 from connect_share.model.records import TopicType
-from connect_share.worker_config import SHARING_PROPERTY
 from spark_jobs import command_line
 from spark_jobs.benchmark.topics import PLANS
 from spark_jobs.workload import WorkloadSize
@@ -58,8 +57,8 @@ class Topics:
 
     def worker(self, group: int) -> WorkerConfig:
         """Return the worker of a group."""
-        properties = worker_properties(self.servers, self.size.group_id(group), self.prefix)
-        return WorkerConfig.from_properties({**properties, SHARING_PROPERTY: "enabled"})
+        properties = worker_properties(self.servers, self.size.group_id(group), self.prefix, sharing="python")
+        return WorkerConfig.from_properties(properties)
 
     def load(self) -> None:
         """Write records of all groups in turns, evenly over ten seconds."""

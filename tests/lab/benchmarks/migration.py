@@ -21,7 +21,7 @@ from typing import Any, Final
 from connect_share.files import Progress
 from connect_share.kafka.admin import Admin
 from connect_share.model.records import TopicType
-from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from connect_share.worker_config import WorkerConfig
 from migrator.copy.copy_job import LOCAL_ENGINE
 from migrator.run import Manifest, manifest_path
 from spark_jobs import command_line
@@ -140,11 +140,7 @@ class Rounds:
         """Yield a worker file for destination topics that do not exist yet; they are deleted at the end."""
         self._runs += 1
         prefix = f"{self._name}-{self._runs}"
-        properties = {
-            **worker_properties(self._destination, _GROUP, prefix),
-            **_PARTITIONS,
-            SHARING_PROPERTY: "enabled",
-        }
+        properties = {**worker_properties(self._destination, _GROUP, prefix, sharing="python"), **_PARTITIONS}
         file = write_properties(self._folder / f"{prefix}.properties", properties)
         try:
             yield file

@@ -17,10 +17,9 @@ from typing import Any, Final
 
 from connect_share import ConnectStorage, WorkerConfig
 from connect_share.errors import ConfigError
-from connect_share.jar import INTERCEPTOR_CLASS, jar_path
+from connect_share.jar import jar_path
 from connect_share.kafka import client
 from connect_share.model.records import Record, TopicType
-from connect_share.worker_config import SHARING_PROPERTY
 from spark_jobs import command_line
 from tests.lab.benchmarks.frame import (
     READY,
@@ -69,10 +68,6 @@ class Reading:
     received_bytes_per_s: float | None
 
 
-def _properties(servers: str, prefix: str, group: str) -> dict[str, str]:
-    return {**worker_properties(servers, group, prefix), SHARING_PROPERTY: "enabled"}
-
-
 class _Writer:
     """Writes records of other groups, evenly, each by itself, as workers do that do not know of each other."""
 
@@ -113,9 +108,10 @@ class _Process:
 @contextmanager
 def _followers(servers: str, prefix: str, folder: Path) -> Iterator[list[_Process]]:
     with ExitStack() as stack:
-        java = {**_properties(servers, prefix, "measured-java"), "interceptor.classes": INTERCEPTOR_CLASS}
+        java = worker_properties(servers, "measured-java", prefix, sharing="java")
         worker = stack.enter_context(ConnectWorker(java, class_path=(jar_path(),)))
-        file = write_properties(folder / "python.properties", _properties(servers, prefix, "measured-python"))
+        python = worker_properties(servers, "measured-python", prefix, sharing="python")
+        file = write_properties(folder / "python.properties", python)
         store = stack.enter_context(running("tests.lab.benchmarks.steady_state", "--follow", file))
         yield [
             _Process("java", Family(worker.pid or 0), worker.pid),
@@ -134,7 +130,7 @@ def _follow(file: Path) -> int:
 def _readings(site: Site, options: argparse.Namespace) -> list[Reading]:
     prefix = new_prefix("steady")
     found = []
-    worker = WorkerConfig.from_properties(_properties(site.servers, prefix, "writers"))
+    worker = WorkerConfig.from_properties(worker_properties(site.servers, "writers", prefix, sharing="python"))
     with topics_of(worker), _followers(site.servers, prefix, site.folder) as processes:
         writer = _Writer(worker)
         most = options.groups[-1]

@@ -42,7 +42,7 @@ class JavaSide(Sources):
         self.group = group
         self.id = ClusterGroupId(group) if jar else None
         self.worker = ConnectWorker(
-            topics.properties(group, sharing=jar, plugin=kind.plugin),
+            topics.properties(group, "java" if jar else ""),
             version=kind.version,
             class_path=(jar_path(),) if jar else (),
             libraries=libraries,

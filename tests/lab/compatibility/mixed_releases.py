@@ -22,7 +22,6 @@ from typing import Any, Final, Self
 from connect_share.errors import ConnectShareError
 from connect_share.files import run_folder
 from spark_jobs import command_line
-from tests.lab.compatibility.cells import Plugin
 from tests.lab.compatibility.releases import BUILT, COMMITS, ROOT, Code, released
 from tests.lab.compatibility.shared_topics import Place, SharedTopics
 from tests.lab.compatibility.sources import LINE, WAIT_S, Sources
@@ -31,14 +30,14 @@ from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.ports import free_ports
 from tests.lab.embedded.processes import ChildProcess, LocalServer
 from tests.lab.embedded.rest import ConnectRest
-from tests.lab.embedded.worker import ConnectWorker, write_properties
+from tests.lab.embedded.worker import ConnectWorker, Sharing, write_properties
 from tests.lab.waiting import until
 
 _SEALING: Final = {
     "connect.management.topic.sharing.encryption.keys": "1:" + base64.b64encode(bytes(range(32))).decode(),
     "connect.management.topic.sharing.encryption": "required",
 }
-_KINDS: Final = ("java", "python")
+_KINDS: Final[tuple[Sharing, ...]] = ("java", "python")
 _LISTS: Final = ("connectors", "tasks", "offsets", "statuses")
 
 
@@ -154,14 +153,14 @@ def _is_part(before: Any, after: Any) -> bool:
 class Course:
     """One group of one kind, plain or sealed, from its first member to the last comparison."""
 
-    def __init__(self, place: Place, kind: str, sealed: bool, earlier: Code) -> None:
+    def __init__(self, place: Place, kind: Sharing, sealed: bool, earlier: Code) -> None:
         self._stack = ExitStack()
         folder = run_folder("mixed-releases")
         self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
         topics = SharedTopics(place)
         topics.create()
         self._stack.callback(topics.delete)
-        properties = topics.properties(topics.group(kind), sharing=True, plugin=Plugin.JAR if kind == "java" else None)
+        properties = topics.properties(topics.group(kind), kind)
         properties |= _SEALING if sealed else {}
         members = [Member(kind, code, properties, folder) for code in (earlier, BUILT)]
         for each in members:

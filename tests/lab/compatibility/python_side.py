@@ -34,7 +34,7 @@ class PythonSide:
         self.group = group
         self.model: View = {"connectors": {}, "statuses": {}, "offsets": {}}
         self._topics = topics
-        self._worker = WorkerConfig.from_properties(topics.properties(group, sharing=True))
+        self._worker = WorkerConfig.from_properties(topics.properties(group, "python"))
         self._storage: ConnectStorage | None = None
         self._starts = 0
 

@@ -9,16 +9,14 @@ from typing import Final
 
 from connect_share.errors import WriteError
 from connect_share.files import Silent
-from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.keys import ClusterGroupId, split_key
 from connect_share.model.records import Record, TopicType
-from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from connect_share.worker_config import WorkerConfig
 from spark_jobs.workload import WorkloadSize
 from tests.lab.benchmarks.frame import create_topics, delete_topics, write_groups
-from tests.lab.compatibility.cells import Plugin
-from tests.lab.embedded.worker import QUICK_MEMBERS, worker_properties
+from tests.lab.embedded.worker import QUICK_MEMBERS, Sharing, worker_properties
 from tests.support.topics import read_topic
 
 PREFIX: Final = "compat"
@@ -50,24 +48,22 @@ class SharedTopics:
         self.place = place
         self.tag = f"{place.prefix}-{uuid.uuid4().hex[:8]}"
         self._data_topics: list[str] = []
-        self.config = WorkerConfig.from_properties(self.properties(self.group("topics"), sharing=True))
+        self.config = WorkerConfig.from_properties(self.properties(self.group("topics"), "python"))
 
     def group(self, name: str) -> str:
         """A group id of this cell alone: workers of two cells with the same one would form one group."""
         return f"{self.tag}.{name}"
 
-    def properties(self, group: str, *, sharing: bool, plugin: Plugin | None = None) -> dict[str, str]:
+    def properties(self, group: str, sharing: Sharing) -> dict[str, str]:
         """Lines of a worker file of a group."""
         own = self.place.client_properties
         replicas = {f"{kind.value}.storage.replication.factor": str(self.place.replicas) for kind in TopicType}
         return {
-            **worker_properties(self.place.bootstrap_servers, group, self.tag),
+            **worker_properties(self.place.bootstrap_servers, group, self.tag, sharing=sharing),
             **replicas,
             **QUICK_MEMBERS,
             **own,
             **{f"{whose}{name}": value for whose in _CONNECTORS_CLIENTS for name, value in own.items()},
-            **({SHARING_PROPERTY: "enabled"} if sharing else {}),
-            **({"interceptor.classes": INTERCEPTOR_CLASS} if plugin is Plugin.JAR else {}),
         }
 
     def create(self) -> None:

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.sealing import KEYS_PROPERTY
-from connect_share.worker_config.worker import SHARING_PROPERTY
 from tests.lab.embedded.worker import QUICK_MEMBERS, worker_properties
 
 Fate = Literal["runs", "is paused", "is stopped", "fails", "is deleted"]
@@ -101,10 +99,8 @@ def shared_properties(bootstrap_servers: str, cluster: Cluster, keys_file: Path)
         KEYS_PROPERTY: f"${{file:{keys_file}:keys}}",
     }
     return {
-        **worker_properties(bootstrap_servers, cluster.group_id, _SHARED_TOPICS),
+        **worker_properties(bootstrap_servers, cluster.group_id, _SHARED_TOPICS, sharing="java"),
         **_MISSED_SOON,
-        SHARING_PROPERTY: "enabled",
-        "interceptor.classes": INTERCEPTOR_CLASS,
         **(sealing if cluster.group_id == SEALED_GROUP else {}),
     }
 

@@ -6,9 +6,11 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from connect_share.files import run_folder
+from connect_share.jar import INTERCEPTOR_CLASS
+from connect_share.worker_config import SHARING_PROPERTY
 from tests.lab.embedded.artifacts import ensure_artifacts
 from tests.lab.embedded.broker import DEFAULT_VERSION
 from tests.lab.embedded.jvm import QUICK, java_arguments, write_log_settings
@@ -36,6 +38,9 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "scheduled.rebalance.max.delay.ms": "0",
     "task.shutdown.graceful.timeout.ms": "1000",
 }
+Sharing = Literal["", "python", "java"]
+"""Whether topics are shared, and by whom."""
+
 QUICK_MEMBERS: Final[Mapping[str, str]] = {
     "session.timeout.ms": "6000",
     "heartbeat.interval.ms": "1500",
@@ -44,8 +49,17 @@ QUICK_MEMBERS: Final[Mapping[str, str]] = {
 """With these a group soon misses a worker that was killed."""
 
 
-def worker_properties(bootstrap_servers: str, group_id: str, topic_prefix: str | None = None) -> dict[str, str]:
-    """Return the properties of a worker of a group with topics ``<prefix>-configs``, ``-offsets`` and ``-status``."""
+def worker_properties(
+    bootstrap_servers: str,
+    group_id: str,
+    topic_prefix: str | None = None,
+    *,
+    sharing: Sharing = "",
+) -> dict[str, str]:
+    """Return the properties of a worker of a group with topics ``<prefix>-configs``, ``-offsets`` and ``-status``.
+
+    ``sharing`` these topics: a Python worker needs one more line, a Java worker with the jar two.
+    """
     prefix = topic_prefix or group_id
     return {
         **_DEFAULTS,
@@ -54,6 +68,8 @@ def worker_properties(bootstrap_servers: str, group_id: str, topic_prefix: str |
         "config.storage.topic": f"{prefix}-configs",
         "offset.storage.topic": f"{prefix}-offsets",
         "status.storage.topic": f"{prefix}-status",
+        **({SHARING_PROPERTY: "enabled"} if sharing else {}),
+        **({"interceptor.classes": INTERCEPTOR_CLASS} if sharing == "java" else {}),
     }
 
 

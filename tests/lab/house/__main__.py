@@ -38,11 +38,7 @@ def walks(root: Path) -> Mapping[str, Mapping[str, int]]:
     with LocalBroker() as broker, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         old = worker_properties(broker.bootstrap_servers, "orders", "own")
-        new = {
-            **worker_properties(broker.bootstrap_servers, "orders", "shared"),
-            "connect.management.topic.sharing.support": "enabled",
-            "interceptor.classes": "connectshare.TopicSharingInterceptor",
-        }
+        new = worker_properties(broker.bootstrap_servers, "orders", "shared", sharing="java")
         write_properties(folder / "old.properties", old)
         write_properties(folder / "new.properties", new)
         done = subprocess.run(

@@ -17,14 +17,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal
 
-from connect_share.jar import INTERCEPTOR_CLASS, jar_path
+from connect_share.jar import jar_path
 from connect_share.kafka.client import producer
 from connect_share.model.keys import prefix_key
 from connect_share.model.offsets import offset_key, offset_value
 from connect_share.model.records import TopicType
 from connect_share.model.status import ConnectorStatus, State
 from connect_share.storage import ConnectStorage
-from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from connect_share.worker_config import WorkerConfig
 from spark_jobs.benchmark.results import Latency
 from spark_jobs.benchmark.starts import run_python
 from spark_jobs.benchmark.suite import Suite
@@ -33,14 +33,14 @@ from tests.lab.benchmarks.frame import READY, records_of_others, running, topics
 from tests.lab.benchmarks.startup.contenders import java_file
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.java_program import time_java_stores
-from tests.lab.embedded.worker import worker_properties
+from tests.lab.embedded.worker import Sharing, worker_properties
 from tests.support.topics import written_evenly
 
 PUTS: Final = 1_000
 """Into each store, of each contender, beside each number of groups: so many tell a 99th percentile."""
 
 GROUPS: Final = (1, 20)
-CONTENDERS: Final = ("python", "java")
+CONTENDERS: Final[tuple[Sharing, ...]] = ("python", "java")
 _BLOCKS: Final = 2
 _UNCOUNTED: Final = 100
 _PUTS_S: Final = 600
@@ -68,7 +68,7 @@ def measure_latency(suite: Suite, puts: int, contenders: Sequence[str]) -> None:
     found: dict[tuple[str, str, int], list[float]] = {kind: [] for kind in kinds}
     blocks = min(_BLOCKS, puts)
     with suite.timed("latency"):
-        files = {
+        files: dict[str, Path] = {
             name: _worker_file(suite.folder, suite.connection(), f"{suite.prefix}-latency", name) for name in CONTENDERS
         }
         suite.progress.phase("latency: measuring", blocks * len(GROUPS) * len(contenders))
@@ -87,13 +87,11 @@ def measure_latency(suite: Suite, puts: int, contenders: Sequence[str]) -> None:
         suite.keep(suite.result.model_copy(update={"latencies": latencies}))
 
 
-def _worker_file(folder: Path, connection: Connection, prefix: str, contender: str) -> Path:
+def _worker_file(folder: Path, connection: Connection, prefix: str, contender: Sharing) -> Path:
     properties = {
-        **worker_properties(connection[SERVERS], f"latency-{contender}", prefix),
+        **worker_properties(connection[SERVERS], f"latency-{contender}", prefix, sharing=contender),
         **connection,
         "offset.storage.partitions": "25",
-        SHARING_PROPERTY: "enabled",
-        **({"interceptor.classes": INTERCEPTOR_CLASS} if contender == "java" else {}),
     }
     return write_worker(folder / f"{prefix}-{contender}.json", properties)
 
