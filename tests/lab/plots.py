@@ -14,10 +14,9 @@ import matplotlib as mpl
 from markupsafe import Markup
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import EngFormatter, Formatter, FuncFormatter, LogLocator, NullLocator
 
 from connect_share.console.output import printable, truncated
-from tests.lab.units import duration_tick
 
 _COLOURS: Final = ("#0b61a4", "#b3480a", "#00705a", "#8a3b8f", "#7a5c00", "#5f5f5a")
 """Those of the light page, after Okabe and Ito; the names in startup.css that replace them have dark ones, too."""
@@ -112,8 +111,8 @@ def curves(
         axes.plot(x, y, color=colour, linestyle=style, marker=marker, markersize=5, label=label)
     # Small values would be one dot on linear axes.
     axes.set(xscale="log", yscale="log")
-    _write_ticks(axes.xaxis, x_text)
-    _write_ticks(axes.yaxis, duration_tick)
+    _write_ticks(axes.xaxis, FuncFormatter(lambda value, _: x_text(value)))
+    _write_ticks(axes.yaxis, EngFormatter("s"))
     axes.set_xlabel(printable(x_label), labelpad=2)
     figure.legend(loc="outside lower left", ncols=2, fontsize=10)
     return _svg(title, figure)
@@ -145,8 +144,8 @@ def _look(number: int) -> tuple[str, str]:
     return _COLOURS[place], _MARKERS[place]
 
 
-def _write_ticks(axis: Axis, text: Callable[[float], str]) -> None:
+def _write_ticks(axis: Axis, formatter: Formatter) -> None:
     axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=7))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
+    axis.set_major_formatter(formatter)
     axis.set_tick_params(length=0)

@@ -18,12 +18,6 @@ def duration(seconds: float) -> str:
     return f"{_in_unit(seconds / scale, unit)} {unit}"
 
 
-def duration_tick(seconds: float) -> str:
-    """Return a round duration for an axis."""
-    scale, unit = _duration_unit(seconds * 1.0001)
-    return f"{round(seconds / scale, 6):,g} {unit}" if seconds else "0"
-
-
 def ratio(value: float | None) -> str:
     """Return how many times as much something is; nothing for what was not measured."""
     if value is None:

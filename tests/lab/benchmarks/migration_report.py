@@ -23,9 +23,6 @@ _TITLES: Final = {
     "spark_apply": "Spark: apply",
     "spark_verify": "Spark: verify",
 }
-_SUM: Final = ("local_apply_verify", "local_apply", "local_verify")
-"""What one round did one after the other, and the sum of both."""
-
 _RATIOS: Final = {
     "mirror_maker_to_apply_wall": ("mirror_maker", "local_apply", "wall_s"),
     "mirror_maker_to_apply_cpu": ("mirror_maker", "local_apply", "cpu_s"),
@@ -57,8 +54,8 @@ Rounds = Mapping[str, Sequence[Mapping[str, float]]]
 
 
 def _with_sum(rounds: Rounds) -> dict[str, Sequence[Mapping[str, float]]]:
-    name, one, other = _SUM
-    pairs = zip(rounds.get(one, ()), rounds.get(other, ()), strict=False)
+    """Return the rounds with what apply and verify, one after the other, took together."""
+    pairs = zip(rounds.get("local_apply", ()), rounds.get("local_verify", ()), strict=False)
     added = [
         {
             "wall_s": first["wall_s"] + second["wall_s"],
@@ -67,7 +64,7 @@ def _with_sum(rounds: Rounds) -> dict[str, Sequence[Mapping[str, float]]]:
         }
         for first, second in pairs
     ]
-    return {**rounds, name: added} if added else dict(rounds)
+    return {**rounds, "local_apply_verify": added} if added else dict(rounds)
 
 
 def _summary(values: Sequence[float]) -> dict[str, float | int]:

@@ -84,10 +84,6 @@ def _properties(
     }
 
 
-def _internal_topics(source: str) -> list[str]:
-    return [f"mm2-{kind}.{source}.internal" for kind in ("configs", "offsets", "status")]
-
-
 @contextmanager
 def _running(properties: Mapping[str, str]) -> Iterator[ChildProcess]:
     """Run MirrorMaker in a JVM of its own; it never ends by itself."""
@@ -179,5 +175,6 @@ def _ends(admin: Admin, topics: Sequence[str]) -> dict[tuple[str, int], int]:
 def remove(alias: str, destination: str, topics: Sequence[str]) -> None:
     """Delete the topics of a run: the copies, and MirrorMaker's own."""
     with Admin(ClientSettings({"bootstrap.servers": destination}), client_id="benchmark") as admin:
-        existing = admin.describe_topics([*topics, *_internal_topics(alias)])
+        internal = [f"mm2-{kind}.{alias}.internal" for kind in ("configs", "offsets", "status")]
+        existing = admin.describe_topics([*topics, *internal])
         admin.delete_topics(list(existing))

@@ -23,6 +23,7 @@ from connect_share.errors import ConnectShareError
 from connect_share.files import run_folder
 from spark_jobs import command_line
 from tests.lab.compatibility.releases import BUILT, COMMITS, ROOT, Code, released
+from tests.lab.compatibility.result import save_document
 from tests.lab.compatibility.shared_topics import Place, SharedTopics
 from tests.lab.compatibility.sources import LINE, WAIT_S, Sources
 from tests.lab.embedded.broker import LocalBroker
@@ -232,8 +233,7 @@ def run(options: argparse.Namespace) -> int:
                 results.append({"group": title, "holds": trouble is None, "seconds": seconds, "trouble": trouble})
                 print(f"{title}: {trouble or 'holds'}, {seconds} s", flush=True)
     if options.result:
-        options.result.parent.mkdir(parents=True, exist_ok=True)
-        options.result.write_text(json.dumps({"release": earlier.name, "groups": results}, indent=1) + "\n", "utf-8")
+        save_document(options.result, {"release": earlier.name, "groups": results})
     return 0 if all(each["holds"] for each in results) else 1
 
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 import subprocess
 import sys
-import tarfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from connect_share.errors import ConfigError
+from tests.lab.house.__main__ import unpack
 
 ROOT: Final = Path(__file__).parents[3]
 COMMITS: Final = {"0.3.0": "0f50201f11eec2e9cea5b90ae3d04dcaaf805eda"}
 """The commits of releases that workers in use may run."""
 _JAR: Final = "connect_share/*/connect-share-topic-sharing.jar"
-_RUNTIME: Final = "docs/examples/runtime"
 
 
 @dataclass(frozen=True)
@@ -49,14 +47,10 @@ def released(version: str, folder: Path) -> Code:
     place, source = folder / version / "wheel", folder / version / "source"
     if not any(place.glob(_JAR)):
         shutil.rmtree(folder / version, ignore_errors=True)
-        source.mkdir(parents=True)
-        archive = ["git", "archive", COMMITS[version], "README.md", "pyproject.toml"]
-        parts = ["connect_share", "migrator", "spark_jobs", _RUNTIME]
-        packed = subprocess.run([*archive, *parts], cwd=ROOT, capture_output=True, check=False)
-        if packed.returncode:
-            raise ConfigError(f"commit {COMMITS[version]} of {version} is not in this repository: fetch its history")
-        with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as files:
-            files.extractall(source, filter="data")
+        try:
+            unpack(COMMITS[version], source)
+        except subprocess.CalledProcessError as error:
+            raise ConfigError(f"commit {COMMITS[version]} is not in this repository: fetch its history") from error
         build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
         subprocess.run([*build, "--wheel-dir", str(source), str(source)], check=True)
         (wheel,) = source.glob("*.whl")
