@@ -1,4 +1,4 @@
-"""Plots as SVG that stands inside an HTML page; the page's style colours them, so they are light and dark."""
+"""Plots as SVG that stands inside an HTML page, light and dark."""
 
 from __future__ import annotations
 
@@ -18,23 +18,16 @@ from matplotlib.ticker import EngFormatter, Formatter, FuncFormatter, LogLocator
 
 from connect_share.console.output import printable, truncated
 
-_COLOURS: Final = ("#0b61a4", "#b3480a", "#00705a", "#8a3b8f", "#7a5c00", "#5f5f5a")
-"""Those of the light page, after Okabe and Ito; the names in startup.css that replace them have dark ones, too."""
+_DRAWN: Final = tuple(zip(("#0b61a4", "#b3480a", "#00705a", "#8a3b8f", "#7a5c00", "#5f5f5a"), "o^sDvP", strict=True))
+"""Colours, after Okabe and Ito, and markers; a dark page inverts the plot."""
 
 _INK, _DIM, _LINE = "#1c1c1a", "#5c5c57", "#e2e2dd"
-_VARIABLES: Final = {
-    **{colour: f"var(--c{number})" for number, colour in enumerate(_COLOURS, 1)},
-    _INK: "var(--ink)",
-    _DIM: "var(--dim)",
-    _LINE: "var(--line)",
-}
 _LEFT_OUT: Final = [
     re.compile(pattern)
     for pattern in (r' id="\w+\.?\w*_\d+"', r" font-family: [^;]*;", r' transform="rotate\(-0 [^"]*"')
 ]
 """Names of groups, which all plots of a page would share; fonts, for the page's is used; turns by nothing."""
 
-_MARKERS: Final = "o^sDvP"
 _SIZE: Final = (5.0, 4.0)
 """Of every plot, in inches: about the width of a phone."""
 
@@ -63,28 +56,28 @@ _SETTINGS: Final[dict[Any, Any]] = {
 }
 
 
+Points = Sequence[tuple[float, float, float, float]]
+"""x, value, lowest and highest value, all above zero."""
+
+
 @dataclass(frozen=True, slots=True)
-class Curve:
-    """Values of one contender, from left to right.
+class Look:
+    """Names and colour (a number from 1) of a contender."""
 
-    Attributes:
-        points: x, value, lowest and highest value, all above zero.
-    """
-
+    title: str
     label: str
     colour: int
-    points: Sequence[tuple[float, float, float, float]]
     dashed: bool = False
 
 
 @mpl.rc_context(_SETTINGS)
 def curves(
     title: str,
-    lines: Sequence[Curve],
+    lines: Sequence[tuple[Look, Points]],
     *,
     x_label: str,
     x_text: Callable[[float], str],
-    model: Sequence[tuple[float, float, float, float]] = (),
+    model: Points = (),
 ) -> Markup:
     """Return a plot of seconds over a size.
 
@@ -102,12 +95,12 @@ def curves(
         x, y, low, high = zip(*model, strict=True)
         axes.fill_between(x, low, high, color=_INK, alpha=0.08, linewidth=0)
         axes.plot(x, y, color=_INK, linestyle=":", linewidth=1.3, label="fitted model")
-    for line in lines:
-        x, y, low, high = zip(*line.points, strict=True)
-        colour, marker = _look(line.colour)
+    for look, points in lines:
+        x, y, low, high = zip(*points, strict=True)
+        colour, marker = _DRAWN[look.colour - 1]
         axes.vlines(x, low, high, color=colour, linewidth=1.2, alpha=0.5)
-        style = "--" if line.dashed else "-"
-        label = truncated(printable(line.label), 22)
+        style = "--" if look.dashed else "-"
+        label = truncated(printable(look.label), 22)
         axes.plot(x, y, color=colour, linestyle=style, marker=marker, markersize=5, label=label)
     # Small values would be one dot on linear axes.
     axes.set(xscale="log", yscale="log")
@@ -129,19 +122,11 @@ def _svg(title: str, figure: Figure) -> Markup:
     whole = text.getvalue()
     view = re.search(r'viewBox="[^"]*"', whole)
     inside = re.sub(r"\s+", " ", whole[whole.index("</defs>") + len("</defs>") : whole.rindex("</svg>")])
-    for colour, variable in _VARIABLES.items():
-        inside = inside.replace(colour, variable)
     for pattern in _LEFT_OUT:
         inside = pattern.sub("", inside)
     inside = inside.replace("xlink:href", "href")
     head = f'<svg class="plot" role="img" aria-label="{escape(printable(title))}" {view[0] if view else ""}>'
     return Markup(f"{head}{inside}</svg>")
-
-
-def _look(number: int) -> tuple[str, str]:
-    """Return the colour and the marker of a number from 1."""
-    place = (number - 1) % len(_COLOURS)
-    return _COLOURS[place], _MARKERS[place]
 
 
 def _write_ticks(axis: Axis, formatter: Formatter) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from markupsafe import Markup
@@ -17,7 +17,7 @@ from tests.lab.benchmarks.startup.view import (
     contender_order,
     look_of,
 )
-from tests.lab.plots import Curve, curves
+from tests.lab.plots import Look, Points, curves
 from tests.lab.units import count_tick, size
 
 
@@ -54,10 +54,10 @@ class Growth:
     dimension: Dimension
     sizes: tuple[tuple[float, MeasuredScenario], ...]
 
-    def curves(self) -> list[Curve]:
+    def curves(self) -> list[tuple[Look, Points]]:
         """Return one curve for each contender: warm starts, or cold ones without those; of our stores both."""
         kinds = {(each.contender, each.warmth) for _, scenario in self.sizes for each in scenario.starts}
-        lines = []
+        lines: list[tuple[Look, Points]] = []
         for contender in sorted({contender for contender, _ in kinds}, key=contender_order):
             look = look_of(contender)
             for warmth in WARMTHS:
@@ -68,12 +68,11 @@ class Growth:
                     for x, scenario in self.sizes
                     if (found := scenario.find(contender, warmth)) is not None
                 ]
-                label = f"{look.label}, cold" if warmth == "cold" else look.label
-                dashed = look.dashed or (contender == OURS and warmth == "cold")
-                lines.append(Curve(label, look.colour, points, dashed))
+                drawn = replace(look, label=f"{look.label}, cold", dashed=True) if warmth == "cold" else look
+                lines.append((drawn, points))
         return lines
 
-    def model_curve(self, result: StartupResult) -> list[tuple[float, float, float, float]]:
+    def model_curve(self, result: StartupResult) -> Points:
         """Return what the model says of each size that our stores read: the seconds, and their bounds."""
         sizes = {each.scenario: each.size for each in result.starts if each.size is not None and each.contender == OURS}
         sizes |= {each.scenario: each.size for each in result.predictions}

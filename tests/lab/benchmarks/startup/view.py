@@ -14,6 +14,7 @@ from typing import Final
 
 from spark_jobs.benchmark.results import PHASES, Latency, Scenario, StartupResult, Storm, Warmth, median
 from tests.lab.benchmarks.startup.statistics import TAIL, by_process, interval
+from tests.lab.plots import Look
 from tests.lab.units import milliseconds
 
 KIP: Final = "kip"
@@ -23,16 +24,6 @@ EMBEDDED: Final = "embedded"
 OURS: Final = "python"
 STORES: Final = ("config", "status", "offset")
 WARMTHS: Final[tuple[Warmth, ...]] = ("exec", "cold", "warm")
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Names and colour (a number from 1) of a contender."""
-
-    title: str
-    label: str
-    colour: int
-    dashed: bool = False
 
 
 _LOOKS: Final = {
