@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import cycle, islice
@@ -126,12 +126,13 @@ def running(module: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 def records_of_others(worker: WorkerConfig, groups: int, kinds: Sequence[TopicType]) -> Iterator[Record]:
     """Yield records of so many groups in turn, for the topics of these types, without an end."""
-    turns = [
-        (worker.topic(kind), cycle(islice(group_records(_OTHERS, group, kind), _EACH)))
-        for kind in kinds
-        for group in range(groups)
-    ]
-    for topic, pairs in cycle(turns):
+    return in_turns(_OTHERS, [(worker.topic(kind), group, kind) for kind in kinds for group in range(groups)])
+
+
+def in_turns(size: WorkloadSize, turns: Iterable[tuple[str, int, TopicType]]) -> Iterator[Record]:
+    """Yield a record for each of these topics in turn, of this group and type, and begin again without an end."""
+    made = [(topic, cycle(islice(group_records(size, group, kind), _EACH))) for topic, group, kind in turns]
+    for topic, pairs in cycle(made):
         yield Record(topic, ANYWHERE, 0, 0, *next(pairs))
 
 

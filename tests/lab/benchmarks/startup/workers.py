@@ -16,7 +16,6 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
-from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,12 +27,12 @@ from spark_jobs.benchmark.results import Scenario, Start
 from spark_jobs.benchmark.starts import Run
 from spark_jobs.benchmark.suite import Suite
 from spark_jobs.benchmark.topics import DEDICATED, PARTITIONS, Connection, Files, Plan, worker_of, workload
-from spark_jobs.workload import group_records
+from tests.lab.benchmarks.frame import in_turns
 from tests.lab.benchmarks.startup.contenders import java_file, with_jar
 from tests.lab.embedded.jvm import STEADY
 from tests.lab.embedded.rest import RestError, when_possible
 from tests.lab.embedded.worker import ConnectWorker
-from tests.support.topics import ANYWHERE, written_evenly
+from tests.support.topics import written_evenly
 
 KIP_GROUPS: Final = 20
 TINY: Final = 3
@@ -215,6 +214,4 @@ def _records_of_others(plan: Plan, files: Files, *, is_shared: bool) -> tuple[It
         for kind in kinds
         for group in groups
     ]
-    made = [(topic, cycle(islice(group_records(size, group, kind), 20))) for topic, group, kind in turns]
-    records = (Record(topic, ANYWHERE, 0, 0, *next(pairs)) for topic, pairs in cycle(made))
-    return records, _WRITES_A_SECOND * len(groups)
+    return in_turns(size, turns), _WRITES_A_SECOND * len(groups)
