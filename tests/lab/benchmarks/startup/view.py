@@ -238,16 +238,13 @@ class MeasuredStorm:
         return None if self.alone is None else self.storm.wall_seconds / self.alone.wall_seconds
 
 
-def measured_storms(result: StartupResult) -> list[list[MeasuredStorm]]:
+def measured_storms(result: StartupResult) -> list[MeasuredStorm]:
     """Return the storms by scenario and number of starts, fewest at once first."""
-    groups: dict[tuple[str, int], list[MeasuredStorm]] = {}
-    alone: dict[tuple[str, int], Storm] = {}
-    for storm in sorted(result.storms, key=lambda each: (each.scenario, each.starts, each.at_once)):
-        kind = (storm.scenario, storm.starts)
-        groups.setdefault(kind, []).append(MeasuredStorm(storm, alone.get(kind)))
-        if storm.at_once == 1:
-            alone.setdefault(kind, storm)
-    return list(groups.values())
+    alone = {(each.scenario, each.starts): each for each in result.storms if each.at_once == 1}
+    return [
+        MeasuredStorm(each, alone.get((each.scenario, each.starts)) if each.at_once > 1 else None)
+        for each in sorted(result.storms, key=lambda each: (each.scenario, each.starts, each.at_once))
+    ]
 
 
 @dataclass(frozen=True, slots=True)
