@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from connect_share.console.output import Output
-from connect_share.console.program import confirmed
+from connect_share.console.output import Output, Result
+from connect_share.console.program import Preview, Steps
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import MetadataMode
 from connect_share.topic_ids.cli.check import authority_of, compared, scans_of, zookeeper_session
@@ -52,11 +52,9 @@ class StepLog:
         self._out.note(line)
 
 
-def agreed(arguments: argparse.Namespace, out: Output, done: str, lines: Sequence[str], question: str) -> bool:
-    """Show what is to be ``done``, and ask unless ``--yes`` is given."""
-    for line in lines:
-        out.note(f"to be {done}: {line}")
-    return arguments.yes or confirmed(question)
+def to_be(done: str, lines: Sequence[str]) -> list[str]:
+    """Return the lines of a preview of what is to be ``done``."""
+    return [f"to be {done}: {line}" for line in lines]
 
 
 class BrokerSteps:
@@ -69,27 +67,28 @@ class BrokerSteps:
         self._out = out
         self._local = read_server_properties(arguments.server_properties)
 
-    def run(self) -> int:
-        """Run the step that the arguments name; return the exit code."""
-        return {"prepare": self._prepare, "write": self._write, "check": self._check}[self._arguments.step]()
+    def run(self) -> Result | Steps:
+        """Run the step that the arguments name."""
+        if self._arguments.step == "write":
+            return self._write()
+        return self._prepare() if self._arguments.step == "prepare" else self._check()
 
-    def undo(self) -> int:
-        """Undo the changes on this broker; return the exit code."""
+    def undo(self) -> Steps:
+        """Undo the changes on this broker."""
         backup = read_backup(self._arguments.undo, self._local)
         lines = backup.preview(undo=True)
         if self._arguments.dry_run:
-            return self._try(backup, lines, writing=False)
-        if not agreed(self._arguments, self._out, "changed", lines, "put this back?"):
-            return 1
+            yield self._try(backup, lines, writing=False)
+            return
+        yield Preview(to_be("changed", lines), {}, "put this back?")
         log = StepLog(self._out)
         backup = undo_files(backup, lambda: self._check_cluster(backup, writing=False), log)
         after = "start the broker"
         if backup.peers:
             after = f"undo it on {brokers_text(backup.peer_ids)} as well, before any of them is started"
-        self._print(backup, log.done, after)
-        return 0
+        yield self._result(backup, log.done, after)
 
-    def _prepare(self) -> int:
+    def _prepare(self) -> Result:
         arguments, out, local = self._arguments, self._out, self._local
         begun = BrokerBackup.find(arguments.backup)
         if begun is not None:
@@ -102,9 +101,9 @@ class BrokerSteps:
         backup = prepare_files(found, plan, local, arguments.backup)
         for one in plan.refused:
             out.note(f"refused: {one.topic or 'everything'}: {one.reason}")
+        code = 1 if plan.refused else 0
         if backup is None:
-            self._print_nothing(plan)
-            return 1 if plan.refused else 0
+            return self._nothing(plan, code)
         self._check_before(backup, found)
         lines = backup.preview()
         if not arguments.dry_run:
@@ -114,17 +113,14 @@ class BrokerSteps:
         if backup.peers:
             others = brokers_text(backup.peer_ids)
             after = f"run --step prepare on {others} too, let nobody write to these topics, {after}"
-        self._print(backup, lines, after)
-        return 1 if plan.refused else 0
+        return self._result(backup, lines, after, code)
 
-    def _print_nothing(self, plan: RepairPlan) -> None:
+    def _nothing(self, plan: RepairPlan, code: int) -> Result:
         broker = self._local.id
         others = sorted({one.broker for one in plan.steps if one.broker is not None})
         after = f"the plan has steps for {brokers_text(others)}" if others else "the plan has no steps"
-        if self._out.is_json:
-            self._out.json({"step": "prepare", "broker": broker, "backup": None, "would": [], **plan.to_dict()})
-        else:
-            self._out.lines(f"nothing to do on broker {broker}; {after}")
+        members = {"step": "prepare", "broker": broker, "backup": None, "would": [], **plan.to_dict()}
+        return Result(members, [f"nothing to do on broker {broker}; {after}"], code)
 
     def _check_before(self, backup: BrokerBackup, found: Comparison) -> None:
         """Check what must hold before a backup is made."""
@@ -140,13 +136,13 @@ class BrokerSteps:
                 if znode is not None:
                     refuse_old_scans(found, now.topics[topic], znode)
 
-    def _write(self) -> int:
+    def _write(self) -> Steps:
         backup = read_backup(self._arguments.backup, self._local)
         lines = backup.preview()
         if self._arguments.dry_run:
-            return self._try(backup, lines, writing=True)
-        if not agreed(self._arguments, self._out, "changed", lines, f"change this on broker {self._local.id}?"):
-            return 1
+            yield self._try(backup, lines, writing=True)
+            return
+        yield Preview(to_be("changed", lines), {}, f"change this on broker {self._local.id}?")
         log = StepLog(self._out)
         backup = write_files(backup, lambda: self._check_cluster(backup, writing=True), log)
         after = f"start broker {self._local.id}, then run --step check"
@@ -155,16 +151,14 @@ class BrokerSteps:
                 f"start nothing yet: run --step write on {brokers_text(backup.peer_ids)} too, scan all of them, then run "
                 "--step check with the scans"
             )
-        self._print(backup, log.done, after)
-        return 0
+        yield self._result(backup, log.done, after)
 
-    def _check(self) -> int:
+    def _check(self) -> Result:
         arguments, out, local = self._arguments, self._out, self._local
         backup = read_backup(arguments.backup, local)
         check_written(backup)
         if is_stopped(local.log_dirs):
-            self._check_stopped(backup)
-            return 0
+            return self._check_stopped(backup)
         log, controller = StepLog(out), None
         if backup.mode is MetadataMode.ZOOKEEPER:
             with zookeeper_session(self._arguments) as session:
@@ -181,10 +175,9 @@ class BrokerSteps:
         if backup.mode is MetadataMode.ZOOKEEPER and backup.other_brokers:
             left = sorted(backup.other_brokers, key=lambda broker: (broker == controller, broker))
             after = f"next: {brokers_text(left)}"
-        self._print(backup, log.done, after)
-        return 0
+        return self._result(backup, log.done, after)
 
-    def _check_stopped(self, backup: BrokerBackup) -> None:
+    def _check_stopped(self, backup: BrokerBackup) -> Result:
         """Check by scans that the changes are done on all brokers that are stopped together."""
         if not backup.peers:
             raise TopicIdRepairError(
@@ -196,7 +189,9 @@ class BrokerSteps:
                 f"not everything is back on {brokers_text(missing)}: start no broker before it is, or an empty replica may "
                 "lead; run --step write there, and scan again"
             )
-        self._print(backup, [], f"all is back: start {brokers_text(backup.stopped_together)}, then run this again")
+        return self._result(
+            backup, [], f"all is back: start {brokers_text(backup.stopped_together)}, then run this again"
+        )
 
     def _check_cluster(self, backup: BrokerBackup, *, writing: bool) -> None:
         """Check what must hold in the cluster while this broker is stopped."""
@@ -217,8 +212,8 @@ class BrokerSteps:
             else:
                 check_ids(backup, now)
 
-    def _try(self, backup: BrokerBackup, lines: list[str], *, writing: bool) -> int:
-        """Show what would be done, and whether it could be done now."""
+    def _try(self, backup: BrokerBackup, lines: list[str], *, writing: bool) -> Result:
+        """Return what would be done, and whether it could be done now."""
         after, code = "this could be done now", 0
         try:
             with broker_stopped(self._local.log_dirs):
@@ -226,25 +221,20 @@ class BrokerSteps:
                 (backup.not_done if writing else backup.not_undone)(backup.changes)
         except TopicIdRepairError as exc:
             after, code = f"not now: {exc}", 1
-        self._print(backup, lines, after)
-        return code
+        return self._result(backup, lines, after, code)
 
-    def _print(self, backup: BrokerBackup, lines: list[str], after: str) -> None:
-        arguments, out = self._arguments, self._out
+    def _result(self, backup: BrokerBackup, lines: list[str], after: str, code: int = 0) -> Result:
+        arguments = self._arguments
         step = "undo" if arguments.undo is not None else arguments.step
         would = arguments.dry_run or step == "prepare"
-        if out.is_json:
-            out.json(
-                {
-                    "step": step,
-                    "broker": backup.broker,
-                    "dry_run": bool(arguments.dry_run),
-                    "backup": str(backup.folder),
-                    "state": backup.state.value,
-                    "would" if would else "done": lines,
-                    "next": after,
-                }
-            )
-            return
+        members = {
+            "step": step,
+            "broker": backup.broker,
+            "dry_run": bool(arguments.dry_run),
+            "backup": str(backup.folder),
+            "state": backup.state.value,
+            "would" if would else "done": lines,
+            "next": after,
+        }
         changed = "; nothing was changed" if arguments.dry_run else ""
-        out.lines(*(lines if would else []), f"broker {backup.broker}: {after}{changed}")
+        return Result(members, [*(lines if would else []), f"broker {backup.broker}: {after}{changed}"], code)

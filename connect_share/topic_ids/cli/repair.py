@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from connect_share.console.options import DEFAULT_TIMEOUT_S, Parser
-from connect_share.console.output import Output, plural
-from connect_share.console.program import NOTHING_CHANGED, STAYS, Command
+from connect_share.console.output import Output, Result, plural
+from connect_share.console.program import NOTHING_CHANGED, STAYS, Command, Preview, Steps
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper
-from connect_share.topic_ids.cli.broker_steps import BrokerSteps, StepLog, agreed
+from connect_share.topic_ids.cli.broker_steps import BrokerSteps, StepLog, to_be
 from connect_share.topic_ids.cli.check import AUTHORITIES, SCANS, add_sources, compared, summary, zookeeper_session
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import RepairState
@@ -30,7 +31,7 @@ from connect_share.topic_ids.repair.zookeeper_repair import (
 WAIT_S: Final = 30.0
 
 
-def _repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
+def _repair_topic_ids(arguments: argparse.Namespace, out: Output) -> Result | Steps:
     if arguments.undo is not None:
         return BrokerSteps(arguments, out).undo() if is_broker_backup(arguments.undo) else _undo(arguments, out)
     if arguments.step is not None:
@@ -57,31 +58,36 @@ def _repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
             f"{arguments.backup} is of a repair that is {begun.state.value}; give another folder with --backup"
         )
     out.note(f"continuing the repair begun in {arguments.backup}; the scans are ignored")
+    return _continue(begun, arguments, out)
+
+
+def _continue(begun: ZnodeBackup, arguments: argparse.Namespace, out: Output) -> Steps:
     with zookeeper_session(arguments) as session:
-        return _write(begun, session, arguments, out, new=False)
+        yield from _write(begun, session, out, new=False)
 
 
-def _repair(arguments: argparse.Namespace, out: Output) -> int:
+def _repair(arguments: argparse.Namespace, out: Output) -> Steps:
     found = compared(arguments, out)
     plan = plan_repair(found)
     code = 1 if plan.refused else 0
-    if not out.is_json:
-        _print_plan(plan, out, "nothing was changed" if arguments.dry_run else "nothing was changed so far")
-    if plan.steps and not arguments.dry_run:
-        if (reason := manual_reason(plan)) is not None:
-            raise UsageError(f"nothing of this plan can be done from here: {reason}")
-        with zookeeper_session(arguments) as session:
-            backup = prepare_znodes(found, plan, session, arguments.backup)
-            return _write(backup, session, arguments, out, new=True) or code
-    if out.is_json:
+    if arguments.dry_run or not plan.steps:
         result: dict[str, object] = {} if arguments.dry_run else {"done": [], "backup": None}
-        out.json({**summary(found), "dry_run": bool(arguments.dry_run), **plan.to_dict(), **result})
-    return code
+        members = {**summary(found), "dry_run": bool(arguments.dry_run), **plan.to_dict(), **result}
+        yield Result(members, _plan_lines(plan, "nothing was changed"), code)
+        return
+    lines = _plan_lines(plan, "nothing was changed so far")
+    if (reason := manual_reason(plan)) is not None:
+        refusal = UsageError(f"nothing of this plan can be done from here: {reason}")
+        yield Preview(lines, {}, "", refusal=refusal)
+    with zookeeper_session(arguments) as session:
+        backup = prepare_znodes(found, plan, session, arguments.backup)
+        yield from _write(backup, session, out, lines, code, new=True)
 
 
-def _write(backup: ZnodeBackup, session: ZooKeeper, arguments: argparse.Namespace, out: Output, *, new: bool) -> int:
-    if not agreed(arguments, out, "written", backup.preview(), "write these ids?"):
-        return 1
+def _write(
+    backup: ZnodeBackup, session: ZooKeeper, out: Output, lines: Sequence[str] = (), code: int = 0, *, new: bool
+) -> Steps:
+    yield Preview([*lines, *to_be("written", backup.preview())], {}, "write these ids?")
     if new:
         backup = backup.write()
         out.note(f"backup with checksums in {backup.folder}")
@@ -97,11 +103,10 @@ def _write(backup: ZnodeBackup, session: ZooKeeper, arguments: argparse.Namespac
         after = (
             "then come files: scan all brokers again, and run it with --step prepare on each broker that the plan has"
         )
-    _print_result(log, backup, after, out)
-    return 0
+    yield _result(log, backup, after, code)
 
 
-def _undo(arguments: argparse.Namespace, out: Output) -> int:
+def _undo(arguments: argparse.Namespace, out: Output) -> Steps:
     if arguments.zookeeper is None:
         raise UsageError("--undo writes into ZooKeeper: give --zookeeper HOST:PORT")
     backup = ZnodeBackup.find(arguments.undo)
@@ -110,43 +115,30 @@ def _undo(arguments: argparse.Namespace, out: Output) -> int:
     if arguments.server_properties is not None:
         raise UsageError(f"{backup.folder} has znodes only, and no broker's files: leave --server-properties out")
     lines = backup.preview(undo=True)
-    if arguments.dry_run:
-        if out.is_json:
-            out.json({"dry_run": True, "backup": str(backup.folder), "would": lines})
-        else:
-            out.lines(*lines, "nothing was changed")
-        return 0
-    if not agreed(arguments, out, "written", lines, "put this back?"):
-        return 1
+    yield Preview(to_be("written", lines), {"backup": str(backup.folder), "would": lines}, "put this back?")
     log = StepLog(out)
     with zookeeper_session(arguments) as session:
         undo_znodes(backup, session, log, WAIT_S)
-    _print_result(log, backup, "the ids are as they were before the repair", out)
-    return 0
+    yield _result(log, backup, "the ids are as they were before the repair")
 
 
-def _print_result(log: StepLog, backup: ZnodeBackup, text: str, out: Output) -> None:
-    if out.is_json:
-        out.json({"dry_run": False, "done": log.done, "backup": str(backup.folder)})
-    else:
-        out.lines(f"{plural(len(log.done), 'step')} done, backup {backup.folder}; {text}")
+def _result(log: StepLog, backup: ZnodeBackup, text: str, code: int = 0) -> Result:
+    done = f"{plural(len(log.done), 'step')} done, backup {backup.folder}; {text}"
+    return Result({"dry_run": False, "done": log.done, "backup": str(backup.folder)}, [done], code)
 
 
-def _print_plan(plan: RepairPlan, out: Output, end: str) -> None:
-    for one in plan.topics:
-        out.lines(f"{one.topic}: {one.method.value}, id {one.topic_id}; {one.why}")
+def _plan_lines(plan: RepairPlan, end: str) -> list[str]:
+    lines = [f"{one.topic}: {one.method.value}, id {one.topic_id}; {one.why}" for one in plan.topics]
     for number, step in enumerate(plan.steps, 1):
-        out.lines("", f"{number}. {step.text}", *(f"   before: {check}" for check in step.before))
+        lines += ["", f"{number}. {step.text}", *(f"   before: {check}" for check in step.before)]
         if step.command is not None:
-            out.lines(f"   by hand: {step.command}")
+            lines.append(f"   by hand: {step.command}")
     for title, topics in (("refused", plan.refused), ("left alone", plan.left)):
         if topics:
-            out.lines("", f"{title}:", *(f"  {one.topic or 'everything'}: {one.reason}" for one in topics))
+            lines += ["", f"{title}:", *(f"  {one.topic or 'everything'}: {one.reason}" for one in topics)]
     steps = plural(len(plan.steps), "step") if plan.steps else "no steps"
-    out.lines(
-        *([""] if plan.steps or plan.refused or plan.left else []),
-        f"{steps}, {len(plan.refused) or 'nothing'} refused; {end}",
-    )
+    lines += [""] if plan.steps or plan.refused or plan.left else []
+    return [*lines, f"{steps}, {len(plan.refused) or 'nothing'} refused; {end}"]
 
 
 def _add_options(parser: Parser) -> None:

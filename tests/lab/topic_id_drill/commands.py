@@ -98,9 +98,7 @@ def run_and_log(words: Sequence[str]) -> None:
     done = succeed(words)
     for line in [*done.stderr.splitlines(), *done.stdout.splitlines()]:
         text = line.removeprefix("connect-share: ")
-        if text.startswith("broker ") or (
-            text != line and not text.removeprefix("to be changed: ").startswith(_FOLDERS)
-        ):
+        if text.startswith(("broker ", "to be written: ")) or (text != line and not text.startswith(_FOLDERS)):
             log(f"   {text}")
 
 
