@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from connect_share.errors import BrokerError, StoreClosedError, refusal, safe_text
 from connect_share.kafka import client
@@ -41,7 +41,6 @@ _logger = logging.getLogger(__name__)
 
 _IDLE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 60.0
-_NOT_REFUSED: Final = ("", 0.25, 0.0)
 _LONGEST_TRACE: Final = 16_384
 _OF_MEMBERS: Final = ("auto.offset.reset", "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms")
 # The group goes on without this member: what it has put is given again.
@@ -69,6 +68,17 @@ def trace_of(error: BaseException, secrets: Sequence[str]) -> str:
     return text[-_LONGEST_TRACE:]
 
 
+class _Retry(NamedTuple):
+    """Why a task could not do its call, the pause since, and until when it is not called again."""
+
+    reason: str
+    pause_s: float
+    until_s: float
+
+
+_NO_RETRY: Final = _Retry("", 0.25, 0.0)
+
+
 class RunningTask(threading.Thread):
     """A task that runs until it is stopped or fails; one that was abandoned has not ended in time, and writes no more."""
 
@@ -84,7 +94,7 @@ class RunningTask(threading.Thread):
         self._flush_every_s = assignment.worker.offset_flush_interval_ms / 1000
         self._flushed_s = time.monotonic()
         self._said = LimitedLog(_logger)
-        self._refused = _NOT_REFUSED  # why a task could not, the last pause, and until when it is not called again
+        self._retry = _NO_RETRY
 
     def stop(self, timeout_s: float) -> bool:
         """End it; return whether it has ended in time. It writes nothing after that."""
@@ -121,14 +131,14 @@ class RunningTask(threading.Thread):
                 _logger.warning("Task %s failed to stop: %s", self._at.task_id, safe_text(error))
 
     def _call_again(self, method: str, error: RetriableError) -> None:
-        known, pause_s, _ = self._refused
-        reason, pause_s = f"{method} is called again: {safe_text(error)}", min(2 * pause_s, _LONGEST_PAUSE_S)
-        if reason != known:
+        reason = f"{method} is called again: {safe_text(error)}"
+        pause_s = min(2 * self._retry.pause_s, _LONGEST_PAUSE_S)
+        if reason != self._retry.reason:
             self._said.warning("Task %s: %s", self._at.task_id, reason)
-        self._refused = reason, pause_s, time.monotonic() + pause_s
+        self._retry = _Retry(reason, pause_s, time.monotonic() + pause_s)
 
     def _may_be_called(self) -> bool:
-        return time.monotonic() >= self._refused[2]
+        return time.monotonic() >= self._retry.until_s
 
     def _say(self, state: State, trace: str | None = None) -> None:
         if not self.stopping.is_set():
@@ -266,7 +276,7 @@ class RunningSource(RunningTask):
             if not self.stopping.is_set():
                 raise
             return ()
-        self._refused = _NOT_REFUSED
+        self._retry = _NO_RETRY
         return records
 
     def _commit(self, task: SourceTask) -> None:
@@ -336,7 +346,7 @@ class RunningSink(RunningTask):
             self._call_again("put", error)
         else:
             self._put.update({(record.topic, record.partition): record.offset + 1 for record in self._batch})
-            self._batch, self._refused = [], _NOT_REFUSED
+            self._batch, self._retry = [], _NO_RETRY
 
     def _record(self, message: client.Message) -> Record | None:
         error = message.error()

@@ -28,6 +28,7 @@ from connect_share.kafka.client import KafkaError, KafkaException
 from connect_share.runtime import SoleMember, connector_client_settings
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.tasks import RetriableError, SinkTask, SourceRecord, SourceTask, TaskRunner
+from connect_share.tasks.running import _Retry
 from tests.support.waiting import await_that
 from tests.support.worker_files import WORKER
 
@@ -271,7 +272,7 @@ def test_a_task_that_is_made_too_late_fences_none_that_runs_anew(make: Make, kaf
 def test_a_poll_that_is_to_be_called_again_fails_no_task(
     make: Make, kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("connect_share.tasks.running._NOT_REFUSED", ("", 0.001, 0.0))
+    monkeypatch.setattr("connect_share.tasks.running._NO_RETRY", _Retry("", 0.001, 0.0))
     with make() as runner:
         put(runner, "c", connector_class="Hesitating", tasks_max="1")
         await_values(kafka, "late", b"came")
@@ -281,7 +282,7 @@ def test_a_poll_that_is_to_be_called_again_fails_no_task(
     assert "hunter2" not in caplog.text
     for times in range(17):
         task._call_again("poll", RetriableError())
-        assert task._refused[1] == min(0.002 * 2**times, 60)
+        assert task._retry.pause_s == min(0.002 * 2**times, 60)
 
 
 def test_coroutines_run_on_the_loop_and_are_cancelled(make: Make, kafka: MemoryKafka) -> None:
