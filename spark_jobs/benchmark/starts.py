@@ -198,7 +198,7 @@ def _throw_away(reader: Consumer, ends: dict[tuple[str, int], int], offset_topic
     left, deadline_s = sum(ends.values()), time.monotonic() + _GIVE_UP_S
     while ends:
         wanted = max(1, min(_BATCH, left))
-        records = reader.consume(wanted, _IDLE_S)
+        records = [each for each in reader.consume(wanted, _IDLE_S) if each.error() is None]  # else no record
         taken = len(records)
         left -= taken
         if taken and not first_s:
