@@ -253,7 +253,7 @@ class StoppedGroup:
             if known is None or original is None:
                 yield record, -1
                 continue
-            name, placed = hash_of(original), known.placed(key)
+            placed = known.placed(name := hash_of(original), key)
             is_dated = record.value is not None and not is_sealed(record.value)  # else the sealed time decides, or none
             at_ms = known.newest_ms_of_others(name, placed) if is_dated else -1
             dated = replace(record, timestamp_ms=at_ms) if at_ms > record.timestamp_ms else record

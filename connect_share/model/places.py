@@ -92,9 +92,9 @@ class KeyPlaces:
         place = self._places.get(key)
         return set() if place is None else {place & _PARTITION}
 
-    def placed(self, wire_key: bytes) -> int | None:
-        """Return where murmur2 places a whole key now; ``None``: it is not known how many partitions there are."""
-        partitions = self.partitions()
+    def placed(self, key: bytes, wire_key: bytes) -> int | None:
+        """Return where murmur2 places a whole key now; ``None``: the key was not met, or no partition is known."""
+        partitions = self.partitions() if key in self._places or key in self._removed else 0
         return partition_for(wire_key, partitions) if partitions else None
 
     def others(self, key: bytes, placed: int | None, now_ms: int | None = None) -> set[int]:

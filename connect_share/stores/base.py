@@ -390,8 +390,8 @@ class KafkaTopicBasedBackingStore(ABC):
     def _other_places(self, key: bytes) -> set[int]:
         """Return where else than murmur2 says a wire key has to be written now: see :meth:`KeyPlaces.others`."""
         with self._state_lock:
-            places = self._fold.places
-            return places.others(key[len(self._key_prefix) :], places.placed(key), now_ms())
+            places, original = self._fold.places, key[len(self._key_prefix) :]
+            return places.others(original, places.placed(original, key), now_ms())
 
     def _send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         """Send one record under a wire key, sealed where values are; every failure ends up in the future."""

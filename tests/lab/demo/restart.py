@@ -218,7 +218,7 @@ def _compare_data(
         if wanted is not None and hits != 1:
             differences.append(f"the appended line arrived {hits} times")
         if others := len(since) - hits:
-            differences.append(f"{others} lines that nobody appended")
+            differences.append(f"{others} lines that were not appended")
         found.append(
             DataAgain(
                 kind=kind,

@@ -175,7 +175,7 @@ def test_a_writer_finds_every_place_where_a_record_would_count(layout: Layout, n
     newest, placed = {entry[0]: entry for entry in entries}, partition_for(key, partitions)
     living = {part for part, _, number in newest.values() if number is not None}
     later = {part for part, time_ms, number in newest.values() if number is None and time_ms > now_ms}
-    assert (places.living(key), places.placed(key)) == (living, placed)
+    assert (places.living(key), places.placed(key, key)) == (living, placed)
     assert places.others(key, placed) == living - {placed}
     assert places.others(key, placed, now_ms) == (living | later) - {placed}
     elsewhere = [time_ms for part, time_ms, _ in newest.values() if part != placed]
