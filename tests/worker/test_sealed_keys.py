@@ -101,19 +101,6 @@ def test_workers_start_with_what_reseal_has_written(
         worker.kill()
 
 
-def test_a_worker_whose_file_lost_the_keys_line_ends_and_writes_nothing(
-    sources: FileSources, worker_factory: Start
-) -> None:
-    lines = lines_of(sources, key_text(7))
-    with ConnectStorage(WorkerConfig.from_properties(lines)) as storage:
-        storage.config.put_connector_config("my.conn", sources.config("my.conn"), TargetState.PAUSED)
-    before = [sources.topics.records(sources.topics.topic(topic_type)) for topic_type in TopicType]
-    lost = worker_factory(lines_of(sources, None), class_path=JAR, wait=False)
-    await_that(lost.log, lambda text: f"no line {KEYS_PROPERTY}: put it back" in text, what="said", timeout_s=120)
-    await_that(lambda: lost.pid, lambda pid: pid is None, what="ended", timeout_s=120)
-    assert [sources.topics.records(sources.topics.topic(topic_type)) for topic_type in TopicType] == before
-
-
 class Member:
     """A worker with a file of keys of its own, which it reads when it starts."""
 

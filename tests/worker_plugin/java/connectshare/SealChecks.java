@@ -273,7 +273,8 @@ final class SealChecks {
                         goesOn(sealed);
                     } else {
                         String said = stops(() -> worker.first.onSend(record), sealed).getMessage();
-                        that(said.startsWith("3 of 4 values of this group on the config topic look sealed, such as shared-configs[0]@5"), said);
+                        that(said.startsWith("3 of 4 values of this group on the config topic look sealed, such as shared-configs[0]@5, but the "
+                            + "worker file has no line " + KEYS + ": put it back"), said);
                         exits(sealed);
                     }
                     // What comes after the first write is refused record by record.
