@@ -51,10 +51,3 @@ def test_spark_gives_the_usage_that_the_console_gives(
     rows = [[{name: row[name] for name in names} for row in told["groups"]] for told in (spark, console)]
     assert rows[0] == rows[1] != []
     assert spark.keys() == console.keys()
-
-
-def test_what_is_not_there_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert profile_topics.main(["-w", str(tmp_path / "nowhere.properties")]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
