@@ -29,7 +29,6 @@ from tests.support.migration_site import SHARED_PARTITIONS, Site, pair
 from tests.support.python_group import view
 from tests.support.raw_records import RawRecord, write_raw
 from tests.support.sealed import key_text
-from tests.support.sealed_sites import life, worker
 from tests.support.sealed_stores import MODE, put, write_offset
 from tests.support.topics import COMPACT_NOW, alter_known, delete_known
 from tests.support.waiting import await_that
@@ -190,16 +189,6 @@ def test_an_encrypted_file_tells_no_value_and_opens_with_its_key_only(shared: Si
     assert call("export", "-w", keyed, "-o", bare).code == 0  # as one whose header has lost what says so
     assert "the backup is not encrypted: nothing shows" in call("restore", bare, "-w", right, "--dry-run").out
     assert not call("restore", bare, "-w", right, "--dry-run", "--output", "json").json["encrypted"]
-
-
-def test_an_encrypted_file_of_a_sealed_group_comes_back(shared: Site, call: Any) -> None:
-    path = worker(shared, "shared", "a", 7)
-    life(path, "c")
-    file = shared.folder / "a.avro"
-    assert call("export", "-w", path, "-o", file, "--encrypt").code == 0
-    elsewhere = worker(shared, "elsewhere", "a", 7)
-    assert call("restore", file, "-w", elsewhere, "--yes").code == 0
-    assert set(life(elsewhere)[0].connectors()) == {"c"}
 
 
 COMPACTING = {**COMPACT_NOW, "delete.retention.ms": "600000"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.errors import ConfigError, DestinationNotEmptyError, InvalidClusterGroupIdError, PlanRejectedError
+from connect_share.errors import ConfigError, DestinationNotEmptyError, PlanRejectedError
 from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from migrator.cli.options import plan_lines
@@ -36,26 +36,6 @@ def fill(site: Site, who: str, names: list[str], prefix: str = "") -> None:
 
 def said(plan: MigrationPlan) -> str:
     return "\n".join(plan_lines(plan))
-
-
-def test_there_and_back_again(site: Site) -> None:
-    """Dedicated to shared, shared to dedicated: every byte is what it was."""
-    source = site.small_source()
-    site.create("shared", SHARED_PARTITIONS)
-    carry_out(site.plan(source, site.shared()))
-    exit_file = site.worker_file("fresh", "orders", sharing=False)
-    plan = carry_out(site.plan(site.shared(), exit_file, "exit.json"))
-    assert "com.acme.orders gets plain keys (1 connector)" in said(plan)
-    assert "1. you: stop all workers of com.acme.orders, orders and keep them stopped" in said(plan)
-    assert "cutover: copy what is left, verify, and seal the source" in said(plan)
-    for topic_type in TopicType:
-        before, after = site.read(site.topic("own", topic_type)), site.read(site.topic("fresh", topic_type))
-        kept = [r for r in before if r.key != b"session-key" and not (r.key or b"").startswith(b"restart-")]
-        assert sorted((r.key, r.value, r.timestamp_ms) for r in after) == sorted(
-            (r.key, r.value, r.timestamp_ms) for r in kept
-        )
-        if topic_type is TopicType.CONFIG:
-            assert [r.key for r in after] == [r.key for r in kept]
 
 
 def test_shared_to_shared_takes_one_group_of_many(site: Site) -> None:
@@ -163,6 +143,10 @@ def test_one_job_among_names_that_look_like_it(site: Site) -> None:
 
 def test_a_job_that_is_nowhere_or_twice(site: Site) -> None:
     first, second = site.small_source("one", "orders"), site.small_source("two", "billing")
+    plan = make_plan([first, second], [site.shared()], now_ms=1)
+    assert [source.cluster_group_id for source in plan.sources] == ["orders", "billing"]
+    assert any("not used" in warning for warning in plan.warnings)
+    assert any("'a.b' exists in orders, billing" in warning for warning in plan.warnings)
     with pytest.raises(PlanRejectedError, match=r"'a\.b' exists in orders, billing"):
         make_plan([first, second], [site.shared()], now_ms=1, intent=Intent(job="a.b"))
     with pytest.raises(PlanRejectedError, match="none of the sources has a record of connector 'a'"):
@@ -193,18 +177,3 @@ def test_two_clusters_that_share_plain_keys_are_split(site: Site) -> None:
     records = site.read(site.topic("shared", TopicType.CONFIG))
     assert replay_config(records, "one").connectors() == {"a", "c.d"}
     assert replay_config(records, "two").connectors() == {"b", "e"}
-
-
-def test_sources_that_cannot_be_distinguished(site: Site) -> None:
-    source = site.small_source()
-    crossed = site.folder / "crossed.properties"
-    crossed.write_text(
-        site.shared().read_text().replace(site.topic("shared", TopicType.STATUS), site.topic("own", TopicType.OFFSET))
-    )
-    with pytest.raises(ConfigError, match=r"offset topic of .* and the status topic of"):
-        make_plan([source], [crossed], now_ms=1)
-    with pytest.raises(ConfigError, match="nothing to move"):
-        make_plan([source], [source], now_ms=1)
-    illegal = site.worker_file("own", "task-runner", sharing=True)
-    with pytest.raises(InvalidClusterGroupIdError, match=r"group\.id"):
-        make_plan([illegal], [site.shared()], now_ms=1)

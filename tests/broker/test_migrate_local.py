@@ -211,25 +211,6 @@ def test_a_plan_is_carried_to_another_machine(site: Site, tmp_path: Path) -> Non
     assert "was changed since the plan was made (group.id)" in said
 
 
-def test_several_sources_keep_their_names(site: Site) -> None:
-    first, second = site.small_source("one", "orders"), site.small_source("two", "billing")
-    site.create("shared", SHARED_PARTITIONS)
-    foreign = Record(site.topic("shared", TopicType.CONFIG), 0, 0, 1, b"third.connector-z", b'{"properties":{}}')
-    site.produce([foreign])
-    plan_path = site.folder / "plan.json"
-    plan = make_plan([first, second], [site.shared()], now_ms=1)
-    plan.save(plan_path)
-    assert [source.cluster_group_id for source in plan.sources] == ["orders", "billing"]
-    assert any("not used" in warning for warning in plan.warnings)
-    assert any("'a.b' exists in orders, billing" in warning for warning in plan.warnings)
-    apply_plan(plan_path)
-    assert verify_plan(plan_path).equal
-    records = site.read(site.topic("shared", TopicType.CONFIG))
-    assert replay_config(records, "orders").connectors() == {"a.b"}
-    assert replay_config(records, "billing").connectors() == {"a.b"}
-    assert replay_config(records, "third").connectors() == {"z"}
-
-
 def test_verify_of_a_finished_move_says_that_its_topic_is_lost(site: Site) -> None:
     plan_path = site.plan(site.small_source(), site.shared())
     apply_plan(plan_path)

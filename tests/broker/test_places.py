@@ -127,16 +127,6 @@ def test_reseal(site: Site, call: Any) -> None:
         assert values == {EXPECTED[0][key[4:]]}
 
 
-def test_orphans_are_removed_from_every_partition(site: Site, call: Any) -> None:
-    scattered = Scattered(site, connector=False)
-    site.lay_down("shared", CONFIG, [pair("one.connector-d", CONFIGURATION.replace('"c"', '"d"'))])
-    scattered.lay()
-    path = site.worker_file("shared", "one", sharing=True)
-    told = call("repair", "orphans", "-w", path, "--offsets", "--yes")
-    assert told.code == 0, told.err
-    assert scattered.living(OFFSET) == scattered.living(STATUS) == {}
-
-
 @pytest.mark.parametrize("mode", ["mirror", "state"])
 def test_a_move_leaves_one_record_of_each_key(site: Site, mode: str) -> None:
     """What ``check startup`` and ``get`` advise: then a worker without any rule has the same state."""

@@ -13,7 +13,6 @@ from connect_share.errors import (
     AlreadyAppliedError,
     DestinationNotEmptyError,
     LiveMembersError,
-    OpenTransactionError,
     PartitionCountError,
     PlanRejectedError,
     SourceChangedError,
@@ -46,26 +45,6 @@ def test_each_source_is_read_as_its_own_worker_reads_it(site: Site, support: str
     apply_plan(plan_path)
     assert verify_plan(plan_path).equal
     assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), GROUP).connectors() == sees
-
-
-@pytest.mark.parametrize("support", ["enabled", "disabled"])
-def test_an_open_transaction_is_refused(site: Site, support: str) -> None:
-    source = site.small_source(exactly_once_source_support=support)
-    topic = site.topic("own", TopicType.CONFIG)
-    with transaction(site.settings, site.name, connector(topic, "open"), "open"):
-        with pytest.raises(OpenTransactionError) as caught:
-            site.plan(source, site.shared())
-        assert (caught.value.topic, caught.value.partition) == (topic, 0)
-        assert (caught.value.last_stable_offset, caught.value.end_offset) == (6, 7)
-        assert "6" in str(caught.value)
-        assert "7" in str(caught.value)
-    plan_path = site.plan(source, site.shared())
-    records = pairs_of(site.topic("own", TopicType.STATUS), [(b"status-connector-x", b"{}")], 0)
-    with (
-        transaction(site.settings, site.name, records, "open"),
-        pytest.raises((OpenTransactionError, SourceChangedError)),
-    ):
-        apply_plan(plan_path)
 
 
 def test_bad_topics_are_refused(site: Site) -> None:

@@ -32,6 +32,7 @@ from migrator.plan import (
 from migrator.planner import warn_about
 from migrator.run import MigrationRun
 from migrator.survey import MOST_WORKER_IDS, TopicCount, _connectors, _move, _Surveyor, _WorkerFile, survey
+from tests.lab.embedded.worker import write_properties
 from tests.support.checked import records, state_of
 from tests.support.plans import a_plan
 from tests.support.sealed import key_text
@@ -125,9 +126,7 @@ def worker_file(folder: Path, name: str, *, sharing: str = "enabled", group: str
         SHARING_PROPERTY: sharing
     }
     lines |= {{"keys": KEYS_PROPERTY, "mode": MODE}[each]: value for each, value in sealing.items()}
-    path = folder / f"{name}.properties"
-    path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-    return path
+    return write_properties(folder / f"{name}.properties", lines)
 
 
 @pytest.mark.parametrize("kept", TopicType)
@@ -141,6 +140,16 @@ def test_no_topic_of_the_destination_may_hold_the_group_already(tmp_path: Path, 
         refuse_same_topics(moves)
     move.destination_cluster = "another"
     refuse_same_topics(moves)
+
+
+def test_no_topic_of_a_source_may_be_one_of_another_type_at_the_destination(tmp_path: Path) -> None:
+    source, crossed = worker_file(tmp_path, "a"), worker_file(tmp_path, "b")
+    crossed.write_text(crossed.read_text().replace("b-statuss", "a-offsets"))
+    (move,) = pair([source], [crossed])
+    move.learn(kafka_cluster_id="one")
+    move.destination_cluster = "one"
+    with pytest.raises(ConfigError, match=r"a-offsets is the offset topic of .* and the status topic of"):
+        refuse_same_topics([move])
 
 
 def test_files_that_do_not_say_what_becomes_of_whom_are_refused(tmp_path: Path) -> None:
