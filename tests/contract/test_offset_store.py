@@ -54,7 +54,7 @@ def test_what_a_task_flushes_is_what_the_next_one_reads(stores: Stores) -> None:
 def test_null_and_empty_maps_and_partitions_that_differ_in_java(stores: Stores) -> None:
     store = stores.offsets()
     store.start()
-    partitions = [None, {}, *({"n": value} for value in (1, 1.0, True, "1"))]
+    partitions = [None, {}, *({"n": value} for value in (1, 1.0, True, "1", 0.0, -0.0, None))]
     flush_offsets(writer_of(store), *((partition, {"position": at}) for at, partition in enumerate(partitions)))
     assert [reader_of(store).offset(partition) for partition in partitions] == [
         {"position": at} for at, _ in enumerate(partitions)
@@ -77,11 +77,18 @@ def test_what_is_not_there_and_nothing_at_all(stores: Stores) -> None:
 def test_offsets_are_altered_and_reset(stores: Stores) -> None:
     store = stores.offsets()
     store.start()
-    alter_offsets(store, "c.1", [(FILE, {"position": 5}), (OTHER, {"position": 6})])
-    assert reader_of(store).offset(OTHER) == {"position": 6}
-    assert reset_offsets(store, "c.1") == 2
-    assert reader_of(store).offset(FILE) is None
+    other_order = dict(reversed(FILE.items()))
+    flush_offsets(writer_of(store), (FILE, {"position": 1}), (None, {"position": 3}))
+    flush_offsets(writer_of(store), (other_order, {"position": 2}))
+    flush_offsets(OffsetStorageWriter(store, "c.2"), (FILE, {"position": 4}))
+    assert alter_offsets(store, "c.1", [(FILE, {"position": 5}), (OTHER, {"position": 6})]) == 3
+    found = [reader_of(store).offset(partition) for partition in (FILE, other_order, OTHER)]
+    assert found == [{"position": 5}, {"position": 5}, {"position": 6}]
+    assert reset_offsets(store, "c.1") == 4
+    assert [reader_of(store).offset(partition) for partition in (FILE, other_order, OTHER, None)] == [None] * 4
     assert store.connector_partitions("c.1") == []
+    assert OffsetStorageReader(store, "c.2").offset(FILE) == {"position": 4}
+    assert reset_offsets(store, "c.1") == 0
 
 
 def test_what_java_could_not_read_back_is_not_written(stores: Stores) -> None:

@@ -151,32 +151,6 @@ def test_clocks_that_jump(shared: Shared, caplog: pytest.LogCaptureFixture) -> N
 NOT_UTF_8 = [(b"\xff\xfe", SECRET)]
 
 
-def test_a_header_that_no_client_can_read_stops_no_store(shared: Shared) -> None:
-    worker = shared.sharing()
-    running = ConnectorStatus("good", State.RUNNING, "w:1", 1, None, None)
-    pairs = {"config": b"connector-x", "status": b"status-connector-x", "offset": b'["x",{}]'}
-
-    def write(number: int) -> None:
-        for kind, key in pairs.items():
-            records = [RawRecord(whose + key, b"%d" % number, NOT_UTF_8) for whose in (OWN, OTHER, b"")]
-            write_raw(shared.bootstrap_servers, shared.topics[kind], records)
-
-    with ConnectStorage(worker, allow_empty=True) as storage:
-        storage.config.put_connector_config("good", {"name": "good"})
-        storage.status.put(running)
-        write(1)  # while it runs
-        storage.config.refresh(60)
-        storage.status.refresh(60)
-        storage.offsets.refresh(60)
-        storage.config.put_connector_config("after", {"name": "after"})
-        assert storage.status.get("good") == running
-    write(2)
-    with ConnectStorage(worker) as storage:  # and before it starts
-        assert storage.config.snapshot().connectors() == {"good", "after"}
-        assert storage.status.get("good") == running
-        assert storage.offset_reader("x").offset({}) is None
-
-
 def test_a_record_with_such_a_header_is_refused_by_its_place_only_if_it_has_to_be_carried(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:

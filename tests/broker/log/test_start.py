@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import BrokerError, ReadToEndTimeoutError, StoreClosedError
+from connect_share.errors import BrokerError, StoreClosedError
 from connect_share.kafka.client import TopicPartition
 from connect_share.kafka.facts import TopicFacts, gather_facts
 from connect_share.kafka.read import Reader
@@ -46,17 +46,6 @@ class Rolls:
             self._pause_s = min(2 * self._pause_s + 0.1, 5.0)
             self._next_s = time.monotonic() + self._pause_s
         return len(self._bench.read())
-
-
-def test_holes_of_compaction(bench: Any, collected: Any) -> None:  # case 55 too: all but the last segment is gone
-    bench.create(configs=COMPACT_NOW)
-    bench.write([(b"k%d" % (i % 7), b"%d" % i) for i in range(700)])
-    compact(bench, 7 + 5)
-    sink = collected()
-    log = bench.started(sink)
-    assert log.positions()[0] == bench.end()
-    assert len(sink.records) < 100
-    assert sink.latest() == {b"roll": b"x"} | {b"k%d" % (i % 7): b"%d" % i for i in range(693, 700)}
 
 
 def test_everything_compacted_away_but_the_end(bench: Any, collected: Any) -> None:
@@ -257,11 +246,6 @@ def test_offsets_that_are_gone_are_an_error(bench: Any) -> None:
     with pytest.raises(BrokerError, match=bench.topic):
         read(bench, OffsetRange(bench.topic, 0, 0, 9))
     assert read(bench, OffsetRange(bench.topic, 0, 5, 9)) == [(0, offset) for offset in range(5, 9)]
-
-
-def test_topic_that_does_not_exist(bench: Any) -> None:
-    with pytest.raises((BrokerError, ReadToEndTimeoutError), match=bench.topic):
-        read(bench, OffsetRange(bench.topic, 0, 0, 1), idle_timeout_s=2.0)
 
 
 def test_reader_may_stop_early(bench: Any) -> None:

@@ -74,16 +74,6 @@ def test_what_was_there_before_the_start_is_no_event(shared: Any, listener: Any)
     assert listener.events == [("tasks", ["c1-0"])]
 
 
-def test_value_the_topic_does_not_take(shared: Any) -> None:
-    worker = shared.sharing(config_storage_max_message_bytes="1000")
-    store = shared.config_store(worker=worker)
-    with pytest.raises(WriteError, match="connector 'c1'") as refused:
-        store.put_connector_config("c1", {"secret": "s3cret" * 1000})
-    assert refused.value.__cause__ is not None
-    assert "s3cret" not in str(refused.value)
-    store.put_connector_config("c1", {"a": "b"})
-
-
 def test_a_write_of_which_a_part_is_there_is_made_whole_by_the_next(shared: Any) -> None:
     worker = shared.sharing(config_storage_max_message_bytes="1000")
     store, follower = (shared.config_store(worker=worker) for _ in range(2))

@@ -22,7 +22,6 @@ from connect_share.log import writer as identity
 from connect_share.storage import ConnectStorage
 from connect_share.stores import connector_offsets as connector_offset_stores
 from connect_share.stores import offsets
-from connect_share.stores.alter_offsets import alter_offsets, reset_offsets
 from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore, _joined
 from connect_share.stores.offsets import OffsetStorageReader, OffsetStorageWriter
 from tests.support.flushes import HeldBack, done, flush_offsets
@@ -210,31 +209,7 @@ def test_waiting_for_two_answers_blocks_no_thread() -> None:
     assert in_time == [True]
 
 
-def test_every_order_of_the_members_is_altered_and_reset(shared: Any) -> None:
-    """What is altered is the key that the connector will look up."""
-    store = shared.offset_store()
-    orders = [b'["foo",{"topic":"t","cluster":"us"}]', b'["foo",{"cluster":"us","topic":"t"}]']
-    shared.write("offset", [(orders[0], b'{"position":1}')], group="group-a")
-    store.refresh(30)
-    pairs: Any = [({"cluster": "us", "topic": "t"}, {"position": 5}), ({"new": 1}, {"position": 6})]
-    assert alter_offsets(store, "foo", pairs) == 2
-    reader = OffsetStorageReader(store, "foo")
-    assert reader.offset({"topic": "t", "cluster": "us"}) == {"position": 5}
-    assert reader.offset({"new": 1}) == {"position": 6}
-    more = [(orders[1], b'{"position":1}'), (b'["foo",null]', b'{"position":1}'), (b'["bar",{}]', b"{}")]
-    shared.write("offset", more, group="group-a")
-    assert reset_offsets(store, "foo") == 4
-    store.refresh(30)
-    assert store.connector_partitions("foo") == []
-    assert dict(store.snapshot().raw) == {b'["bar",{}]': b"{}"}
-    assert {key for key, value in shared.read("offset") if value is None} == {
-        b"group-a." + key for key in (*orders, b'["foo",null]', b'["foo",{"new":1}]')
-    }
-    assert reset_offsets(store, "foo") == 0
-
-
 KEY = b'["foo",{"filename":"x.txt"}]'
-POLICY = "connector.client.config.override.policy"
 CLIENTS = ("admin", "consumer", "producer")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
 from collections.abc import Callable
@@ -91,28 +90,6 @@ def test_everything_is_there_after_a_restart(shared: Any) -> None:
     assert (startup.config.partitions, startup.offsets.partitions, startup.status.partitions) == (1, 3, 2)
     assert json.loads(json.dumps(startup.to_dict()))["config"]["topic"] == shared.topics["config"]
     assert 0 < startup.config.seconds <= startup.seconds
-
-
-def test_groups_on_the_same_topics_do_not_see_each_other(shared: Any) -> None:
-    groups = ["a", "a.b", "a-b", "A"]
-    with contextlib.ExitStack() as stack:
-        storages = {
-            group: stack.enter_context(ConnectStorage(shared.sharing(group), allow_empty=True)) for group in groups
-        }
-        for group, storage in storages.items():
-            fill(storage, f"{group}.connector-x")
-            fill(storage, f"b.connector-x-{group}")
-        for group, storage in storages.items():
-            for store in (storage.config, storage.status, storage.offsets):
-                store.refresh()
-            mine = {f"{group}.connector-x", f"b.connector-x-{group}"}
-            assert storage.config.snapshot().connectors() == mine
-            assert storage.status.connectors() == mine
-            assert storage.offsets.snapshot().connectors() == mine
-    with ConnectStorage(shared.sharing("a.b")) as storage:
-        assert storage.startup.config.own_records == 8
-        assert storage.startup.config.foreign_records == 24
-        assert len(seen(storage)) == 2
 
 
 def test_plain_topics_are_refused_while_sharing(shared: Any) -> None:

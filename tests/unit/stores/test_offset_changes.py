@@ -36,7 +36,7 @@ from connect_share.stores.alter_offsets import (
     stored_offsets,
     usable_pairs,
 )
-from tests.support.flushes import HeldBack, done, flush_offsets
+from tests.support.flushes import HeldBack, done
 from tests.support.waiting import await_that
 
 CANARY = "hunter2"
@@ -312,10 +312,3 @@ def test_a_flush_that_is_refused_keeps_its_offsets() -> None:
         with pytest.raises(StoreClosedError):
             writer.flush()
         assert writer.will_flush()
-
-
-def test_values_that_are_equal_here_and_not_in_java_are_several_source_partitions() -> None:
-    values, target = [1, 1.0, True, "1", 0.0, -0.0, None], store()
-    flush_offsets(OffsetStorageWriter(target, "foo"), *(({"n": value}, {"n": at}) for at, value in enumerate(values)))
-    found = OffsetStorageReader(target, "foo").offsets([{"n": value} for value in values])
-    assert [offset for _, offset in found] == [{"n": at} for at in range(len(values))]
