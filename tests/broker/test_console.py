@@ -439,13 +439,6 @@ def test_a_terminal_is_redrawn(changing: Filled, broker: TestBroker) -> None:
         assert process.wait(30) == 130
 
 
-def test_a_group_that_is_not_there_is_not_watched(filled: Filled) -> None:
-    with watching(filled, "nobody") as process:
-        _, errors = process.communicate(timeout=30)
-    assert process.returncode == 1
-    assert "there is no group nobody in " in errors
-
-
 def test_only_what_is_new_is_read_on(changing: Filled, broker: TestBroker) -> None:
     write_connector(broker, changing, "read-on", State.RUNNING)
     looks: list[bytes] = []

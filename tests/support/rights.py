@@ -82,14 +82,13 @@ def rows(title: str, number: int = 0) -> list[Row]:
 
 
 KINDS = ("config", "offset", "status")
-USERS = {"owner": "s3cr;t='$#:", "reader": "reader-pw", "mute": "mute-pw", "nobody": "nobody-pw"}
+USERS = {"owner": "s3cr;t='$#:", "reader": "reader-pw", "nobody": "nobody-pw"}
 USERS |= {"user": "pw", "root": "pw"}  # of tests that give their rights themselves
 # What a worker needs, by resource; all topics and groups of a test begin with the user's name.
 TOPIC_RIGHTS = ("CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE")
 RIGHTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "owner": {"topic": TOPIC_RIGHTS, "group": ("READ", "DESCRIBE")},
     "reader": {"topic": ("DESCRIBE", "READ"), "group": ("READ",)},
-    "mute": {"topic": tuple(right for right in TOPIC_RIGHTS if right != "WRITE"), "group": ("READ", "DESCRIBE")},
     "nobody": {},
     "user": {},
     "root": {},

@@ -52,24 +52,6 @@ def own(connector_config: dict[str, Any], **worker: str) -> OwnOffsetsConfig:
     return made
 
 
-@pytest.mark.parametrize(
-    "spelled", ["{}", "{}ConnectorClientConfigOverridePolicy", PACKAGE + "{}ConnectorClientConfigOverridePolicy"]
-)
-@pytest.mark.parametrize(
-    ("name", "allowed", "refused"),
-    [
-        ("All", ["interceptor.classes"], []),
-        ("None", [], ["sasl.jaas.config"]),
-        ("Principal", ["sasl.jaas.config", "sasl.mechanism"], ["bootstrap.servers"]),
-        ("Allowlist", ["linger.ms", "acks"], ["bootstrap.servers"]),
-    ],
-)
-def test_policies_by_every_name_connect_knows(spelled: str, name: str, allowed: list[str], refused: list[str]) -> None:
-    allowlist = {"connector.client.config.override.allowlist": "linger.ms, acks"}
-    policy = OverridePolicy.of({POLICY: f" {spelled.format(name)} ", **allowlist})
-    assert [each for each in (*allowed, *refused) if policy.allows(each)] == allowed
-
-
 def test_policies_that_are_missing_or_not_known() -> None:
     assert OverridePolicy.of({}).allows("bootstrap.servers")
     assert not OverridePolicy.of({POLICY: "Allowlist"}).allows("linger.ms")

@@ -77,6 +77,7 @@ TUNING = {
 
 def test_javas_defaults_are_taken() -> None:
     construct_all(TUNING)
+    construct_all(TUNING | {"transaction.timeout.ms": "10000"})  # which a request does not outlast
 
 
 @pytest.mark.parametrize("name", sorted(TUNING))
@@ -98,11 +99,6 @@ def test_a_longest_wait_is_kept_unless_the_first_is_longer(
     settings = construct_all({name: value for name, value in given.items() if value is not None}).properties
     assert int(settings[f"{kind}.backoff.max.ms"]) == max(expected, 1 if kind == "retry" else 0)
     assert first in (None, settings.get(f"{kind}.backoff.ms"))
-
-
-def test_a_request_does_not_outlast_its_transaction() -> None:
-    construct_all({"request.timeout.ms": "120000"})
-    construct_all({"request.timeout.ms": "120000", "transaction.timeout.ms": "10000"})
 
 
 def test_times_are_handed_over() -> None:
