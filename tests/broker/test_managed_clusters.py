@@ -12,7 +12,7 @@ from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig, load_properties
 from tests.lab.embedded.worker import ConnectWorker, worker_properties
 from tests.support.console import Call
-from tests.support.java_groups import JAR, put
+from tests.support.java_groups import JAR, file_source, put
 from tests.support.kafka import POLICY_SETTING
 from tests.support.long_forms import LONG
 from tests.support.migration_site import GROUP, Site, run, run_well
@@ -67,13 +67,7 @@ def test_moves(site: Site, cluster: str, call: Call, caplog: pytest.LogCaptureFi
         properties = worker_properties(site.bootstrap_servers, GROUP) | load_properties(destination)
         with ConnectWorker({**properties, "interceptor.classes": INTERCEPTOR_CLASS}, class_path=JAR) as worker:
             assert worker.rest.connectors() == ["a.b"]
-            lines = {
-                "connector.class": "FileStreamSource",
-                "tasks.max": "1",
-                "file": str(plan),
-                "topic": f"{GROUP}-lines",
-            }
-            put(worker, "lines", lines)
+            put(worker, "lines", file_source(plan, f"{GROUP}-lines"))
             worker.rest.await_state("lines", "RUNNING", tasks=1)
 
 

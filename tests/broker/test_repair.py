@@ -24,6 +24,7 @@ from tests.support.console import Call, Ran, console
 from tests.support.kafka import TestBroker
 from tests.support.sealed import key_text
 from tests.support.topics import UNTOUCHED, create_known, read_topic, write_records
+from tests.support.worker_files import SHARING, properties_of
 
 CONNECTOR = '{"properties":{"connector.class":"C"}}'
 TASK = '{"properties":{"task.class":"T","n":"%d"}}'
@@ -84,15 +85,9 @@ class Site:
 
 @pytest.fixture(params=["prefixed", "sealed", "plain"])
 def site(request: pytest.FixtureRequest, broker: TestBroker, unique: str, tmp_path: Path) -> Site:
-    lines = {
-        "bootstrap.servers": broker.bootstrap_servers,
-        "group.id": unique,
-        **{f"{kind.value}.storage.topic": f"{unique}-{kind.value}" for kind in TopicType},
-    }
-    if request.param != "plain":
-        lines["connect.management.topic.sharing.support"] = "enabled"
-    if request.param == "sealed":
-        lines[KEYS_PROPERTY] = key_text(7)
+    lines = properties_of(broker.bootstrap_servers, unique, f"{unique}-")
+    lines |= {} if request.param == "plain" else SHARING
+    lines |= {KEYS_PROPERTY: key_text(7)} if request.param == "sealed" else {}
     file = write_properties(tmp_path / "worker.properties", lines)
     made = Site(broker, file, WorkerConfig.from_file(file), f"other-{unique}")
     with broker.admin() as admin:

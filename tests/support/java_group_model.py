@@ -11,7 +11,7 @@ from typing import Any
 from connect_share import TopicType, replay_offsets
 from tests.lab.embedded.rest import RestError, when_possible
 from tests.lab.embedded.worker import ConnectWorker
-from tests.support.java_groups import JAR, SharedTopics, delete, put
+from tests.support.java_groups import JAR, SharedTopics, delete, file_source, put
 from tests.support.soak import Faults
 from tests.support.waiting import await_that
 
@@ -82,13 +82,8 @@ class JavaGroup:
 
     def create(self) -> None:
         name = self.choose.choice(NAMES)
-        config = {
-            "connector.class": "FileStreamSource",
-            "tasks.max": "1",
-            "file": str(self._file(name)),
-            "topic": f"{self.topics.prefix}-{self.group}-{name}",
-            "batch.size": str(self.choose.randrange(100, 3_000)),
-        }
+        batch = {"batch.size": str(self.choose.randrange(100, 3_000))}
+        config = file_source(self._file(name), f"{self.topics.prefix}-{self.group}-{name}", **batch)
         put(self.worker, name, config, timeout_s=self.wait_s)
         target = self.model[name].target if name in self.model else "RUNNING"
         self.model[name] = Connector({**config, "name": name}, self._file(name), config["topic"], target)

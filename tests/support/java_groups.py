@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
 from connect_share.kafka import client
@@ -99,6 +100,11 @@ class SharedTopics:
                 if split is None or split[0] is None:
                     found.append((record.topic, record.key))
         return found
+
+
+def file_source(file: str | Path, topic: str, **more: str) -> dict[str, str]:
+    """The configuration of a source with one task, which reads a file."""
+    return {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": topic, **more}
 
 
 def write(settings: ClientSettings, topic: str, records: list[tuple[bytes, bytes | None]]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from connect_share import KeyRing, TopicType, replay_offsets
 from connect_share.worker_config import Isolation
-from tests.support.java_groups import SharedTopics
+from tests.support.java_groups import SharedTopics, file_source
 from tests.support.waiting import await_that
 
 
@@ -28,14 +28,8 @@ class FileSources:
 
     def config(self, name: str, **more: str) -> dict[str, str]:
         """A configuration as REST returns it; underscores in names are dots."""
-        return {
-            "connector.class": "FileStreamSource",
-            "name": name,
-            "tasks.max": "1",
-            "file": str(self.file(name)),
-            "topic": f"{self.topics.prefix}-data",
-            **{key.replace("_", "."): value for key, value in more.items()},
-        }
+        named = {key.replace("_", "."): value for key, value in more.items()}
+        return file_source(self.file(name), f"{self.topics.prefix}-data", name=name, **named)
 
     def append(self, name: str, *lines: str) -> None:
         """Add fewer than 2,000 lines at once: what a batch has left in the connector's buffer waits for the next line."""

@@ -25,7 +25,7 @@ from connect_share.worker_config import Isolation, WorkerConfig
 from tests.lab.embedded.rest import RestError, when_possible
 from tests.lab.embedded.worker import ConnectWorker, worker_properties
 from tests.support.flushes import flush_offsets
-from tests.support.java_groups import LogLines, Start, put
+from tests.support.java_groups import LogLines, Start, file_source, put
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.topics import create_known, in_transaction, pairs_of, read_topic
@@ -79,8 +79,7 @@ class Group:
         }
 
     def source(self, name: str, file: Path) -> dict[str, str]:
-        topic = {"topic": self.topic, "name": name}
-        return {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), **topic}
+        return file_source(file, self.topic, name=name)
 
     @property
     def exactly_once(self) -> bool:

@@ -15,7 +15,7 @@ from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, Isol
 from connect_share.worker_config.override_policy import POLICY_CLASS, POLICY_PROPERTY
 from tests.lab.embedded.rest import RestError, when_possible
 from tests.lab.embedded.worker import ConnectWorker
-from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, Start, delete, put, write
+from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, Start, delete, file_source, put, write
 from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
@@ -36,10 +36,6 @@ def topics(topics: SharedTopics) -> SharedTopics:
         [*config, (f"{other}.connector-other".encode(), b'{"properties":{}}')],
     )
     return topics
-
-
-def source(file: Path, topic: str, **more: str) -> dict[str, str]:
-    return {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": topic, **more}
 
 
 def committed(topics: SharedTopics, topic: str) -> int:
@@ -81,15 +77,15 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
     other.touch()
     for each in (file, own_file):
         append(each, 50)
-    put(first, "my.conn", source(file, data))
-    put(first, "own.offsets", source(own_file, own_data, **{"offsets.storage.topic": own_topic}))
+    put(first, "my.conn", file_source(file, data))
+    put(first, "own.offsets", file_source(own_file, own_data, **{"offsets.storage.topic": own_topic}))
     sink = {"connector.class": "FileStreamSink", "tasks.max": "1", "file": str(out), "topics": data}
     put(first, "archive", sink)
     override = "producer.override.interceptor.classes"
-    put(first, "bypasses", source(other, own_data, **{override: "org.example.Nothing"}))
-    put(first, "keeps", source(other, own_data, **{override: INTERCEPTOR_CLASS}))
+    put(first, "bypasses", file_source(other, own_data, **{override: "org.example.Nothing"}))
+    put(first, "keeps", file_source(other, own_data, **{override: INTERCEPTOR_CLASS}))
     # With the lines for connectors' clients the keys are prefixed there, without them they would be plain.
-    put(first, "same-topic", source(other, own_data, **{"offsets.storage.topic": topics.topic(TopicType.OFFSET)}))
+    put(first, "same-topic", file_source(other, own_data, **{"offsets.storage.topic": topics.topic(TopicType.OFFSET)}))
     await_position(first, "my.conn", file)
     await_position(first, "own.offsets", own_file)
     await_that(lambda: out.exists() and out.read_text() == LINE * 50, what="archived", timeout_s=120)
@@ -109,11 +105,11 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
     await_position(worker, "my.conn", file)
     await_position(worker, "own.offsets", own_file)
     assert (committed(topics, data), committed(topics, own_data)) == (60, 60)
-    put(worker, "bypasses", source(other, own_data, **{override: ""}))
+    put(worker, "bypasses", file_source(other, own_data, **{override: ""}))
     await_position(worker, "bypasses", other)
     for name in (TOPIC_PROPERTIES[TopicType.CONFIG], SHARING_PROPERTY):
         with pytest.raises(RestError, match="is the worker's own with topic sharing"):
-            worker.rest.put_config("hostile", source(file, data, **{f"producer.override.{name}": "x"}))
+            worker.rest.put_config("hostile", file_source(file, data, **{f"producer.override.{name}": "x"}))
 
     # Altered by REST: exactly the lines from there on come again.
     when_possible(lambda: worker.rest.stop("my.conn"))

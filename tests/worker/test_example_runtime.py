@@ -24,7 +24,7 @@ from connect_share.jar import INTERCEPTOR_CLASS, jar_path
 from connect_share.runtime import signature_headers
 from connect_share.sealing import KEYS_PROPERTY
 from tests.lab.embedded.worker import worker_properties
-from tests.support.java_groups import EXACTLY_ONCE
+from tests.support.java_groups import EXACTLY_ONCE, file_source
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.runtime_workers import EXAMPLES, RuntimeWorker
@@ -82,10 +82,6 @@ def lines_of(broker: TestBroker, topic: str, count: int, group: str = "lines", *
     return found
 
 
-def source(file: Path, topic: str) -> dict[str, str]:
-    return {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": topic}
-
-
 def sink(file: Path, topic: str, tasks: int = 1) -> dict[str, str]:
     return {"connector.class": "FileStreamSink", "tasks.max": str(tasks), "file": str(file), "topics": topic}
 
@@ -98,7 +94,7 @@ def test_a_client_of_others_runs_its_connectors(start: Start, unique: str, tmp_p
     client = KafkaConnect(worker.url)
     assert client.get_cluster_info()["kafka_cluster_id"]
     assert {each["type"] for each in client.list_connector_plugins()} == {"source", "sink"}
-    made = client.create_connector({"name": "read", "config": source(lines, f"{unique}-lines")})
+    made = client.create_connector({"name": "read", "config": file_source(lines, f"{unique}-lines")})
     assert made["config"]["name"] == "read"
     client.update_connector("write", sink(copied, f"{unique}-lines", 2))
     assert sorted(client.list_connectors()) == ["read", "write"]
@@ -133,7 +129,7 @@ def test_a_client_of_others_runs_its_connectors(start: Start, unique: str, tmp_p
     client.resume_connector("write")
     await_that(copied.read_text, lambda text: text == "one\ntwo\nthree\nthree\nthree\n", what="written again")
     with pytest.raises(Exception, match="409"):
-        client.create_connector({"name": "read", "config": source(lines, "t")})
+        client.create_connector({"name": "read", "config": file_source(lines, "t")})
     client.delete_connector("read")
     client.delete_connector("write")
     assert await_that(client.list_connectors, lambda found: not found, what="deleted") == []
@@ -204,7 +200,7 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(
         admin.create_topic(NewTopicRequest(f"{unique}-lines", 1, 1))
     for number, name in enumerate(names):
         files[name].write_text("".join(f"{name} {line}\n" for line in range(50)))
-        workers[number % 3].rest.put_config(name, source(files[name], f"{unique}-lines"))  # a follower forwards it
+        workers[number % 3].rest.put_config(name, file_source(files[name], f"{unique}-lines"))  # a follower forwards it
     for name in names:
         workers[0].rest.await_state(name, "RUNNING", tasks=1)
 
@@ -253,7 +249,7 @@ def test_java_goes_on_where_it_ended_and_the_reverse(
             worker: Any = start(**own)
             worker.await_joined()
             if turn == 1:
-                worker.rest.put_config("read", source(file, topic))
+                worker.rest.put_config("read", file_source(file, topic))
         else:
             properties = worker_properties(broker.bootstrap_servers, unique) | own | JAR
             worker = worker_factory(properties, class_path=(jar_path(),))
@@ -268,14 +264,14 @@ def test_java_goes_on_where_it_ended_and_the_reverse(
 
 def refuse_what_a_page_in_a_browser_can_send(worker: RuntimeWorker) -> None:
     """Nor has it large bodies, and no task opens a device."""
-    body = json.dumps({"name": "c", "config": source(Path("/dev/ptmx"), "t")}).encode()
+    body = json.dumps({"name": "c", "config": file_source(Path("/dev/ptmx"), "t")}).encode()
     for found in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b", "", None):
         assert answer(worker, "POST", "/connectors", body, {} if found is None else {"Content-Type": found}) == 415
     as_json = {"Content-Type": "application/json; charset=utf-8"}
     assert answer(worker, "POST", "/connectors", b"[" + b"1," * 600_000, as_json) == 413
     assert worker.rest.connectors() == []
     for name in ("/dev/ptmx", "/dev/zero", "${file:/dev/ptmx:x}"):
-        config = {"name": "c", **source(Path(name), "t")}
+        config = {"name": "c", **file_source(Path(name), "t")}
         assert answer(worker, "PUT", "/connectors/c/config", json.dumps(config).encode(), as_json) in {200, 201}
         await_that(
             partial(worker.rest.call, "GET", "/connectors?expand=status"),

@@ -13,7 +13,7 @@ from tests.lab.embedded.artifacts import class_path, ensure_artifacts
 from tests.lab.embedded.java_program import compile_java
 from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.plugin_jar import OLDEST_KAFKA
-from tests.support.java_groups import JAR, SharedTopics, Start, put, write
+from tests.support.java_groups import JAR, SharedTopics, Start, file_source, put, write
 from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
@@ -77,10 +77,6 @@ def neighbour(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return classes
 
 
-def source_config(topic: str) -> dict[str, str]:
-    return {"connector.class": "FileStreamSource", "tasks.max": "1", "file": "/none", "topic": topic}
-
-
 def runs_on(status: dict[str, Any], url: str) -> bool:
     parts = [status["connector"], *status["tasks"]]
     return len(parts) == 2 and all(
@@ -99,7 +95,7 @@ def test_position_23(topics: SharedTopics, unique: str, worker_factory: Start, n
     worker = worker_factory(file, version=version, class_path=(*JAR, neighbour))
     assert "the neighbour throws" in worker.log()
     assert worker.rest.connectors() == []
-    put(worker, "mine", source_config(f"{unique}-data"))
+    put(worker, "mine", file_source("/none", f"{unique}-data"))
     worker.rest.await_state("mine", "RUNNING", tasks=1)
     assert worker.rest.connectors() == ["mine"]
     other = worker_factory(topics.properties(unique), version=version, class_path=JAR)
@@ -113,7 +109,7 @@ def test_position_23(topics: SharedTopics, unique: str, worker_factory: Start, n
     assert "keys of a shared topic are read as java.lang.Integer" in worker.log()
 
     # The rest of the group settles without it, and runs what it ran.
-    put(other, "second", source_config(f"{unique}-data"))
+    put(other, "second", file_source("/none", f"{unique}-data"))
     for connector in ("mine", "second"):
         other.rest.await_status(connector, lambda status: runs_on(status, other.rest.url), what="running there")
     # One when the first has left, one or two for each that it hands on, two for the new connector: no storm.

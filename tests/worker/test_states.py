@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
@@ -20,11 +19,19 @@ from connect_share.model.records import Record, TopicType
 from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
 from tests.support.captured_states import FILE, capture, captured_states, keep, told_again
 from tests.support.console import Call, console
-from tests.support.java_groups import Start, put
+from tests.support.java_groups import Start, file_source, put
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.printed import Printed, in_bash
-from tests.support.topics import alter_known, create_known, delete_known, in_transaction, pairs_of, write_records
+from tests.support.topics import (
+    add_partitions,
+    alter_known,
+    create_known,
+    delete_known,
+    in_transaction,
+    pairs_of,
+    write_records,
+)
 from tests.support.waiting import await_that
 
 long = pytest.mark.skipif(not LONG, reason="a Java worker for each state, ten minutes; CI has captures: make soak")
@@ -68,15 +75,7 @@ class Cluster:
         return self.properties[f"{kind.value}.storage.topic"]
 
     def source(self, name: str = "c", **more: str) -> dict[str, str]:
-        file, topic = str(self.lines), f"{self.name}-lines"
-        return {
-            "connector.class": "FileStreamSource",
-            "tasks.max": "1",
-            "file": file,
-            "topic": topic,
-            "name": name,
-            **more,
-        }
+        return file_source(self.lines, f"{self.name}-lines", name=name, **more)
 
     def sink(self, name: str = "s", **more: str) -> dict[str, str]:
         config = {"connector.class": "FileStreamSink", "tasks.max": "1", "file": str(self.folder / "out"), "name": name}
@@ -117,9 +116,7 @@ class Cluster:
         delete_known(self.admin, self.topic(kind))
 
     def partitions(self, kind: TopicType, count: int) -> None:
-        client, topic = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers}), self.topic(kind)
-        client.create_partitions([NewPartitions(topic, count)])[topic].result()
-        await_that(lambda: len(self.admin.describe_topics([topic])[topic].partitions) == count, what="partitions")
+        add_partitions(self.admin, self.broker.client_settings, self.topic(kind), count)
 
     def findings(self) -> list[str]:
         return [each["id"] for each in found(self.run, self.file)]
