@@ -13,7 +13,6 @@ from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config import ClientSettings
 from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker
-from tests.lab.embedded.ports import free_ports
 from tests.lab.waiting import until
 
 _SEEN_S: Final = 60.0
@@ -32,18 +31,16 @@ class ClusterNode(LocalBroker):
         super().__init__(properties=properties, version=cluster.version)
         self.id = node_id
         self._cluster = cluster
-        self.given_ports: list[int] = []
-        """The three ports, where other nodes have to know them before the start."""
 
     @property
     def started_once(self) -> bool:
-        """Whether it has data and ports."""
-        return self._folder is not None and bool(self._ports)
+        """Whether it has data."""
+        return self._folder is not None
 
     @property
     def controller_address(self) -> str:
         """``id@host:port`` for the quorum."""
-        return f"{self.id}@127.0.0.1:{(self.given_ports or self._ports)[2]}"
+        return f"{self.id}@127.0.0.1:{self._ports[2]}"
 
     @property
     def internal_address(self) -> str:
@@ -64,9 +61,6 @@ class ClusterNode(LocalBroker):
                 properties[name] = ",".join(part for part in listeners if not part.startswith("CONTROLLER"))
         rack = self._cluster.racks.get(self.id)
         return {**properties, **({} if rack is None else {"broker.rack": rack})}
-
-    def _choose_ports(self) -> list[int]:
-        return self.given_ports or super()._choose_ports()
 
     def _format(self) -> None:
         super()._format()
@@ -168,27 +162,14 @@ class LocalCluster:
 
         Brokers that run already keep running. The first start starts all controllers, also those that were not asked for.
         """
-        wanted = [self.broker(number) for number in node_ids or self._nodes]
-        voters = [node for node in self.brokers if self.votes(node.id)]
-        first = not any(node.started_once for node in voters)
-        together = [*voters, *(node for node in wanted if node not in voters)] if first else wanted
-        if first and len(voters) > 1:
-            ports = free_ports(3 * len(voters))  # at once, so that no two nodes get the same
-            for number, node in enumerate(voters):
-                node.given_ports = ports[3 * number : 3 * number + 3]
-        self._side_by_side(together)
-        self.await_brokers({node.id for node in together})
-
-    def _side_by_side(self, nodes: Sequence[ClusterNode]) -> None:
-        # A single controller chooses its port when it starts, and the others have to know it.
-        alone = [node for node in nodes if self._controllers == 1 and self.votes(node.id)]
-        for node in alone:
-            if not node.running:
-                node.start()
-        rest = [node for node in nodes if node not in alone and not node.running]
-        if rest:
-            with ThreadPoolExecutor(len(rest)) as threads:
-                list(threads.map(ClusterNode.start, rest))
+        wanted = set(node_ids or self._nodes)
+        voters = {node.id for node in self.brokers if self.votes(node.id)}
+        if not any(self.broker(number).started_once for number in voters):
+            wanted |= voters
+        resting = [node for node in self.brokers if node.id in wanted and not node.running]
+        with ThreadPoolExecutor(len(self._nodes)) as threads:
+            list(threads.map(ClusterNode.start, resting))
+        self.await_brokers(wanted)
 
     def await_brokers(self, node_ids: set[int], timeout_s: float = _SEEN_S) -> None:
         """Wait until these brokers, at least, are up according to the cluster."""

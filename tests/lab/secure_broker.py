@@ -31,8 +31,9 @@ class SecureBroker(LocalBroker):
     """
 
     def __init__(self, users: Mapping[str, str]) -> None:
-        self._users = dict(users)
         super().__init__("test")
+        self._users = dict(users)
+        self._lost_port = free_ports(1)[0]
 
     def client_listener(self) -> str:
         """Clients need TLS and a password."""
@@ -72,10 +73,6 @@ class SecureBroker(LocalBroker):
     def lost_servers(self) -> str:
         """``host:port`` of a plaintext listener that advertises a host which nobody can find."""
         return f"127.0.0.1:{self._lost_port}"
-
-    def _choose_ports(self) -> list[int]:
-        *ports, self._lost_port = free_ports(4)
-        return ports
 
     @property
     def key_store(self) -> Path:

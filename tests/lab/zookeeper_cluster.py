@@ -72,7 +72,7 @@ class ZooKeeperCluster:
         self.folder = Path()
         self._zookeeper: ChildProcess | None = None
         self._brokers: dict[int, ChildProcess] = {}
-        self._ports: list[int] = []
+        self._ports = free_ports(1 + brokers)
 
     @property
     def hosts(self) -> str:
@@ -102,7 +102,6 @@ class ZooKeeperCluster:
         self.close()
 
     def _start(self) -> None:
-        self._ports = free_ports(1 + len(self.ids))
         self._zookeeper = start_zookeeper(self.folder, self._ports[0])
         for broker in self.ids:
             self._launch(broker)

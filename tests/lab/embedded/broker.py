@@ -93,7 +93,8 @@ class LocalBroker(LocalServer):
         self._profile = profile
         self._classes = classes
         self._extra = dict(properties or {})
-        self._ports: list[int] = []
+        self._ports = free_ports(3)
+        """For clients, for other brokers and for controllers."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -155,10 +156,6 @@ class LocalBroker(LocalServer):
         settings = ClientSettings({"bootstrap.servers": f"127.0.0.1:{self._ports[1]}"})
         return Admin(settings, client_id="embedded-broker", timeout_s=timeout_s)
 
-    def _choose_ports(self) -> list[int]:
-        """Return the ports for clients, for other brokers and for controllers."""
-        return free_ports(3)
-
     def _write_settings(self) -> Path:
         write_log_settings(self.folder)
         settings = self.folder / "server.properties"
@@ -202,7 +199,6 @@ class LocalBroker(LocalServer):
     def _launch(self) -> None:
         if self._folder is None:
             self._folder = run_folder("broker")
-            self._ports = self._choose_ports()
             self._format()
         memory = ("-Xms1g", "-Xmx1g") if self._profile == "bench" else ("-Xms128m", "-Xmx512m")
         command = self._java("kafka.Kafka", [str(self.folder / "server.properties")], memory)
