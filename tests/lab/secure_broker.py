@@ -30,21 +30,15 @@ class SecureBroker(LocalBroker):
         users: passwords by user name; each can log in with both mechanisms.
     """
 
+    client_listener = "SASL_SSL"
+
     def __init__(self, users: Mapping[str, str]) -> None:
         super().__init__("test")
         self._users = dict(users)
         self._lost_port = free_ports(1)[0]
-
-    def client_listener(self) -> str:
-        """Clients need TLS and a password."""
-        return "SASL_SSL"
-
-    def format_arguments(self) -> list[str]:
-        """SCRAM users exist from the first start."""
-        arguments = []
-        for name, password in self._users.items():
-            arguments += ["--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]"]
-        return arguments
+        # SCRAM users exist from the first start.
+        scram = [f"SCRAM-SHA-512=[name={name},password={password}]" for name, password in users.items()]
+        self.format_arguments = [word for user in scram for word in ("--add-scram", user)]
 
     def broker_properties(self) -> dict[str, str]:
         """Settings with certificates, users and authorizer."""

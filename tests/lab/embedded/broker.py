@@ -79,6 +79,10 @@ class LocalBroker(LocalServer):
     """
 
     _name = "broker"
+    client_listener = "PLAINTEXT"
+    """Security protocol of the listener for clients."""
+    format_arguments: Sequence[str] = ()
+    """Further arguments of the storage tool."""
 
     def __init__(
         self,
@@ -126,46 +130,31 @@ class LocalBroker(LocalServer):
     def broker_properties(self) -> dict[str, str]:
         """Return the node's settings."""
         client, internal, controller = self._ports
+        protocol = self.client_listener
+        advertised = f"{protocol}://127.0.0.1:{client},INTERNAL://127.0.0.1:{internal}"
         return {
             **_COMMON,
             **_PROFILES[self._profile],
-            "listeners": (
-                f"{self.client_listener()}://127.0.0.1:{client},INTERNAL://127.0.0.1:{internal},"
-                f"CONTROLLER://127.0.0.1:{controller}"
-            ),
-            "advertised.listeners": (f"{self.client_listener()}://127.0.0.1:{client},INTERNAL://127.0.0.1:{internal}"),
-            "listener.security.protocol.map": (
-                f"{self.client_listener()}:{self.client_listener()},INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
-            ),
+            "listeners": f"{advertised},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": advertised,
+            "listener.security.protocol.map": f"{protocol}:{protocol},INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "INTERNAL",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "log.dirs": str(self.data_folder),
             **self._extra,
         }
 
-    def client_listener(self) -> str:
-        """Return the security protocol of the listener for clients."""
-        return "PLAINTEXT"
-
-    def format_arguments(self) -> list[str]:
-        """Return further arguments of the storage tool."""
-        return []
-
     def admin(self, timeout_s: float = 5.0) -> Admin:
         """Return a new admin client with every right."""
         settings = ClientSettings({"bootstrap.servers": f"127.0.0.1:{self._ports[1]}"})
         return Admin(settings, client_id="embedded-broker", timeout_s=timeout_s)
 
-    def _write_settings(self) -> Path:
+    def _format(self) -> None:
+        """Format the storage by Kafka's tool, or copy storage it has formatted before: its JVM takes a second."""
         write_log_settings(self.folder)
         settings = self.folder / "server.properties"
         settings.write_text("".join(f"{name}={value}\n" for name, value in self.broker_properties().items()))
-        return settings
-
-    def _format(self) -> None:
-        """Format the storage by Kafka's tool, or copy storage it has formatted before: its JVM takes a second."""
-        settings = self._write_settings()
-        more = self.format_arguments()
+        more = self.format_arguments
         formatted = cache_folder() / "formatted" / self.version
         if not more and formatted.is_dir():
             shutil.copytree(formatted, self.data_folder)
@@ -185,10 +174,9 @@ class LocalBroker(LocalServer):
 
     def _java(self, main_class: str, arguments: list[str], memory: tuple[str, ...]) -> list[str]:
         options = (*(STEADY if self._profile == "bench" else QUICK), *memory)
+        kind = "kafka-" if self.version == DEFAULT_VERSION else BROKER_SET
         return java_arguments(
-            ensure_artifacts(
-                f"kafka-{self.version}" if self.version == DEFAULT_VERSION else f"{BROKER_SET}{self.version}"
-            ),
+            ensure_artifacts(f"{kind}{self.version}"),
             main_class,
             arguments,
             options=options,
