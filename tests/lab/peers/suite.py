@@ -119,16 +119,13 @@ class Suite:
         folder = self._folder / name
         (folder / "tmp").mkdir(parents=True)
         log, evidence = folder / "log.txt", folder / "evidence.jsonl"
+        command = self._command(folder, selectors, exactly_once)
         with log.open("wb") as out:
-            process = subprocess.Popen(self._command(folder, selectors, exactly_once), stdout=out, stderr=out)
             try:
-                code = process.wait(_LIMIT_S)
+                code = subprocess.run(command, stdout=out, stderr=out, timeout=_LIMIT_S, check=False).returncode
             except subprocess.TimeoutExpired:
                 raise EmbeddedError(f"Kafka's tests did not end within {_LIMIT_S} s; the log is {log}") from None
             finally:
-                if process.poll() is None:
-                    process.kill()
-                    process.wait()
                 shutil.rmtree(folder / "tmp", ignore_errors=True)
         if code not in _ENDED:
             raise EmbeddedError(f"JUnit ended with {code}; the log is {log}")
