@@ -23,7 +23,7 @@ from spark_jobs import command_line
 from tests.lab.compatibility.cells import Cell, Plugin, planned
 from tests.lab.compatibility.course import try_cell
 from tests.lab.compatibility.page import page
-from tests.lab.compatibility.result import CellResult, Matrix, Outcome, load_results, save_document
+from tests.lab.compatibility.result import CellResult, Matrix, Outcome, save_document
 from tests.lab.compatibility.shared_topics import PREFIX, Place
 from tests.lab.embedded.artifacts import locked_sets
 from tests.lab.embedded.broker import BROKER_SET, DEFAULT_VERSION, LocalBroker
@@ -117,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
     """Measure what is asked for; 0 if every cell of it shares."""
     _check(options)
     cells = planned(options.brokers, options.workers, options.plugin)
-    results = load_results(options.result) if options.result else {}
+    results = Matrix.load(options.result).cells if options.result else {}
     left = still_to_do(cells, results, again=options.again)
     if len(left) < len(cells):
         _tell(

@@ -18,10 +18,14 @@ class Plugin(enum.StrEnum):
     """It runs with our jar, and is a new client by that."""
 
 
-class JavaKind(BaseModel):
-    """A kind of Java worker."""
+class Part(BaseModel):
+    """A part of a result."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class JavaKind(Part):
+    """A kind of Java worker."""
 
     version: str
     plugin: Plugin

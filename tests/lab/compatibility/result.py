@@ -5,16 +5,15 @@ from __future__ import annotations
 import enum
 import json
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from connect_share.errors import ConfigError
+from connect_share.files import write_private_file
 from connect_share.model.records import TopicType
-from tests.lab.compatibility.cells import JavaKind
+from tests.lab.compatibility.cells import JavaKind, Part
 from tests.lab.compatibility.worker_log import LogReading
-
-_Document = TypeVar("_Document", bound="Part")
 
 
 class Outcome(enum.StrEnum):
@@ -22,12 +21,6 @@ class Outcome(enum.StrEnum):
 
     SHARES = "shares"
     FAILS = "fails"
-
-
-class Part(BaseModel):
-    """A part of a result."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class JavaEvidence(Part):
@@ -89,7 +82,21 @@ class CellResult(Part):
     machine: str
 
 
-class Matrix(Part):
+class Document(Part):
+    """All of a file of results."""
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a file; one that is not there has no results."""
+        try:
+            return cls.model_validate_json(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return cls()
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{path} has no results of this program ({type(error).__name__})") from error
+
+
+class Matrix(Document):
     """The results of all cells, by their names."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")  # earlier files say which program has made them
@@ -98,24 +105,7 @@ class Matrix(Part):
     cells: dict[str, CellResult] = Field(default_factory=dict)
 
 
-def load_results(path: Path) -> dict[str, CellResult]:
-    """Read a result file; one that is not there has no cells."""
-    return load_document(path, Matrix, "the compatibility matrix").cells
-
-
-def load_document(path: Path, kind: type[_Document], of: str) -> _Document:
-    """Read a file of results; one that is not there has none."""
-    try:
-        return kind.model_validate_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return kind()
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} is no result of {of} ({type(error).__name__})") from error
-
-
 def save_document(path: Path, found: dict[str, Any]) -> None:
     """Write the file; after a kill it is the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.new")
-    beside.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    beside.replace(path)
+    write_private_file(path, (json.dumps(found, indent=1, ensure_ascii=False) + "\n").encode(), mode=0o644)

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
-
 from connect_share.model.keys import KINDS
 from connect_share.model.records import TopicType
+from tests.lab.compatibility.cells import Part
 
 ABOUT_FOREIGN: Final[Mapping[TopicType, str]] = {
     TopicType.CONFIG: "Discarding config update record with invalid key",
@@ -24,15 +23,13 @@ _READ: Final = re.compile(r"^\[\d{4}-\d\d-\d\d [\d:,]+\].*Started KafkaConfigBac
 joined its group, which takes four seconds more when it was killed before."""
 
 
-class LogReading(BaseModel):
+class LogReading(Part):
     """What one start logs, from the launch until the three topics have been read, or later.
 
     Attributes:
         about_foreign: entries in the known words for records of other groups, by topic.
         other_about_foreign: further WARN and ERROR entries that have a key of another group in them.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     lines: int
     bytes: int

@@ -18,9 +18,10 @@ from typing import Final
 
 from spark_jobs import command_line
 from tests.lab.compatibility.course import machine
+from tests.lab.compatibility.result import save_document
 from tests.lab.embedded.artifacts import locked, locked_sets
 from tests.lab.peers.page import page
-from tests.lab.peers.result import Mode, Run, load_result, save_result
+from tests.lab.peers.result import Mode, Result, Run
 from tests.lab.peers.suite import LOCK_FILE, Suite, test_classes
 
 _LOGS: Final = Path("build/peers")
@@ -45,7 +46,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def run(options: argparse.Namespace) -> int:
     """Run what is asked for; 0 if all of it is as it has to be."""
-    result = load_result(options.result)
+    result = Result.load(options.result)
     troubles = []
     for kafka, mode in product(options.kafka, options.modes):
         every = test_classes(kafka)
@@ -66,8 +67,8 @@ def run(options: argparse.Namespace) -> int:
                 machine=machine(),
             )
             with locked("peers"):  # two runs of other classes side by side may have one file
-                result = load_result(options.result).with_run(one, every)
-                save_result(options.result, result)
+                result = Result.load(options.result).with_run(one, every)
+                save_document(options.result, result.model_dump(mode="json", exclude_defaults=True))
             print(
                 f"{kafka} {mode} {name}: {found.passed} of {len(found.tests)} passed in {found.seconds} s", flush=True
             )

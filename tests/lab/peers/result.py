@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 
 from pydantic import Field
 
-from tests.lab.compatibility.result import Part, load_document, save_document
+from tests.lab.compatibility.cells import Part
+from tests.lab.compatibility.result import Document
 
 _UNIQUE_ID: Final = re.compile(r"unique-id: (\S+)")
 _TROUBLE_CHARS: Final = 300
@@ -204,7 +205,7 @@ def read_log(path: Path) -> Evidence:
     return Evidence.model_validate(counted)
 
 
-class Result(Part):
+class Result(Document):
     """All runs; ``classes`` has the names of all test classes of each version of Kafka, also of those that did not run."""
 
     format: Literal[1] = 1
@@ -221,13 +222,3 @@ class Result(Part):
         return type(self)(
             classes={**self.classes, run.kafka: tuple(classes)}, runs=tuple(runs[key] for key in sorted(runs))
         )
-
-
-def load_result(path: Path) -> Result:
-    """Read a result file; one that is not there has no runs."""
-    return load_document(path, Result, "Kafka's tests")
-
-
-def save_result(path: Path, result: Result) -> None:
-    """Write the file; after a kill it is the old one or the new one."""
-    save_document(path, result.model_dump(mode="json", exclude_defaults=True))

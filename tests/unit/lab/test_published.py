@@ -12,9 +12,9 @@ from tests.lab.benchmarks.migration_report import migration_report
 from tests.lab.compatibility.__main__ import broker_versions, worker_versions
 from tests.lab.compatibility.cells import Plugin, planned
 from tests.lab.compatibility.page import page as compatibility_page
-from tests.lab.compatibility.result import Outcome, load_results
+from tests.lab.compatibility.result import Matrix, Outcome
 from tests.lab.peers.page import page as peers_page
-from tests.lab.peers.result import Mode, load_result
+from tests.lab.peers.result import Mode, Result
 from tests.support.html_page import PageReader, check_self_contained
 
 DOCS = ROOT / "docs"
@@ -57,7 +57,7 @@ def test_the_goals_of_moves_are_judged_by_their_figures() -> None:
 
 
 def test_the_whole_compatibility_matrix_is_green() -> None:
-    results = load_results(DOCS / "compatibility.json")
+    results = Matrix.load(DOCS / "compatibility.json").cells
     assert compatibility_page(results) == (DOCS / "compatibility.md").read_text("utf-8")
     whole = planned(broker_versions(), worker_versions(), tuple(Plugin))
     assert {cell.name for cell in whole} == set(results)
@@ -67,7 +67,7 @@ def test_the_whole_compatibility_matrix_is_green() -> None:
 
 
 def test_all_of_kafkas_own_tests_hold() -> None:
-    result = load_result(DOCS / "kafka-tests.json")
+    result = Result.load(DOCS / "kafka-tests.json")
     assert peers_page(result) == (DOCS / "kafka-tests.md").read_text("utf-8")
     assert [trouble for one in result.runs for trouble in one.troubles] == []
     for kafka in result.classes:
