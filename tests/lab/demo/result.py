@@ -6,10 +6,11 @@ from typing import Literal
 
 from pydantic import computed_field
 
-from tests.lab.demo.views import GroupComparison, Shown
+from tests.lab.compatibility.cells import Part
+from tests.lab.demo.views import GroupComparison
 
 
-class DataAgain(Shown):
+class DataAgain(Part):
     """A data topic, or the file of a sink, around the workers' second start.
 
     Attributes:
@@ -30,7 +31,7 @@ class DataAgain(Shown):
     differences: tuple[str, ...]
 
 
-class GroupAgain(Shown):
+class GroupAgain(Part):
     """A cluster's Java workers, started again on the shared topics with the jar.
 
     Attributes:
@@ -66,7 +67,7 @@ class GroupAgain(Shown):
         return not self.differences
 
 
-class SharedTopic(Shown):
+class SharedTopic(Part):
     """A shared topic after everything, and how many keys in it carry no group's prefix."""
 
     topic: str
@@ -74,14 +75,14 @@ class SharedTopic(Shown):
     plain_keys: int
 
 
-class SegmentSearch(Shown):
+class SegmentSearch(Part):
     """The segment files of three topics on the broker's disk, and how many of them hold a text."""
 
     files: int
     with_text: int
 
 
-class SealedGroup(Shown):
+class SealedGroup(Part):
     """A group that was sealed by the move, and where its connector's password is on the broker's disk.
 
     Attributes:
@@ -99,7 +100,7 @@ class SealedGroup(Shown):
         return self.dedicated.with_text > 0 and self.shared.files > 0 and not self.shared.with_text
 
 
-class DemoResult(Shown):
+class DemoResult(Part):
     """Everything the demo found."""
 
     versions: dict[str, str]

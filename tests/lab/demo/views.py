@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from connect_share.model.records import ConnectorTaskId
 from connect_share.storage import ConnectStorage
+from tests.lab.compatibility.cells import Part
 from tests.lab.embedded.rest import ConnectRest
 
 # REST shows no target state. A connector's state says it: PAUSED and STOPPED are as wanted, all others STARTED.
@@ -64,13 +63,7 @@ class ConnectorView:
 ClusterView = Mapping[str, ConnectorView]
 
 
-class Shown(BaseModel):
-    """A part of the demo's result: names and numbers, no configuration and no offset."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class ConnectorLine(Shown):
+class ConnectorLine(Part):
     """The state of one connector as it has to be, and as it was found; ``None`` where it is absent."""
 
     connector: str
@@ -79,7 +72,7 @@ class ConnectorLine(Shown):
     differences: tuple[str, ...]
 
 
-class GroupComparison(Shown):
+class GroupComparison(Part):
     """One cluster group in numbers, as it has to be, and as it was found."""
 
     cluster_group_id: str
