@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from connect_share.files import write_private_file
 from connect_share.jar import JAVA_SOURCES, jar_path
 from connect_share.worker_config.override_policy import POLICY_CLASS
 from spark_jobs import command_line
@@ -97,9 +98,7 @@ def _body(options: argparse.Namespace) -> int:
     built, path = build_jar(), jar_path()
     if not options.check:
         # Renamed into place: a worker that runs with the old one keeps it.
-        beside = path.with_suffix(".new")
-        beside.write_bytes(built)
-        beside.replace(path)
+        write_private_file(path, built, mode=0o644)
     elif not path.exists() or _entries(path.read_bytes()) != _entries(built):
         print(f"{path.name} is not what its source gives; {_REMEDY}", file=sys.stderr)
         return 1
