@@ -15,12 +15,10 @@ from typing import Literal, TypeVar
 
 from connect_share.jar import jar_path
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import gather_facts
-from connect_share.kafka.read import Reader
 from connect_share.model.keys import split_key
-from connect_share.model.records import OffsetRange, TopicType
+from connect_share.model.records import TopicType
 from connect_share.storage import ConnectStorage
-from connect_share.worker_config import Isolation, WorkerConfig, load_properties
+from connect_share.worker_config import WorkerConfig, load_properties
 from tests.lab.compatibility.worker_log import read_log
 from tests.lab.demo.clusters import PASSWORD, SEALED_GROUP, data_file
 from tests.lab.demo.result import DataAgain, GroupAgain, SealedGroup, SegmentSearch, SharedTopic
@@ -29,10 +27,9 @@ from tests.lab.demo.workers import DEADLINE_S, Captured, capture, source_positio
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.waiting import until
+from tests.support.topics import read_topic
 
 T = TypeVar("T")
-
-_CLIENT_ID = "demo"
 
 Place = tuple[Literal["data topic", "file of sink"], str]
 
@@ -88,15 +85,12 @@ def look_at_shared_topics(captured: Captured, admin: Admin) -> list[SharedTopic]
         BrokerError, ReadToEndTimeoutError: a topic could not be read.
     """
     worker = WorkerConfig.from_file(captured.shared_worker_file)
-    facts = gather_facts(admin, map(worker.topic, TopicType))
     found = []
     for topic_type in TopicType:
         topic = worker.topic(topic_type)
-        ranges = [OffsetRange(topic, partition, 0, end) for partition, end in facts[topic].ends.items()]
-        records = list(Reader(worker.client_settings(), _CLIENT_ID, Isolation.READ_UNCOMMITTED).records(ranges))
-        keys = [split_key(topic_type, record.key) for record in records]
+        keys = [split_key(topic_type, record.key) for record in read_topic(admin, worker.client_settings(), topic)]
         plain = sum(each is None or each[0] is None for each in keys)
-        found.append(SharedTopic(topic=topic, records=len(records), plain_keys=plain))
+        found.append(SharedTopic(topic=topic, records=len(keys), plain_keys=plain))
     return found
 
 
@@ -183,12 +177,10 @@ def _all_arrived(admin: Admin, captured: Captured, worker: ConnectWorker, append
 
 def _data_state(admin: Admin, captured: Captured) -> DataState:
     settings = WorkerConfig.from_file(captured.shared_worker_file).client_settings()
-    topics = sorted({connector.topic for connector in captured.cluster.connectors})
-    values: dict[str, list[bytes | None]] = {topic: [] for topic in topics}
-    ranges = [OffsetRange(*place, 0, end) for place, end in admin.end_offsets((topic, 0) for topic in topics).items()]
-    for record in Reader(settings, _CLIENT_ID, Isolation.READ_UNCOMMITTED).records(ranges):
-        values[record.topic].append(record.value)
-    found: dict[Place, Sequence[bytes | None]] = {("data topic", topic): values[topic] for topic in topics}
+    found: dict[Place, Sequence[bytes | None]] = {
+        ("data topic", topic): [record.value for record in read_topic(admin, settings, topic)]
+        for topic in sorted({connector.topic for connector in captured.cluster.connectors})
+    }
     for connector in captured.cluster.connectors:
         if connector.kind == "sink":
             file = data_file(captured.folder, connector)
