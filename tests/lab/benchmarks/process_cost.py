@@ -11,15 +11,17 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Final
 
+from connect_share.files import repeated
 from spark_jobs.benchmark.starts import AS_INSTALLED
 from tests.lab.embedded.errors import EmbeddedError
 
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _CPU_EVERY_S: Final = 0.1
-_MEMORY_EVERY: Final = 3
+_ASKS_MEMORY: Final = (True, False, False)
 """Memory is asked for less often: the kernel walks the page tables of the process to answer."""
 
 
@@ -85,21 +87,9 @@ class Family:
 @contextmanager
 def watched(pid: int) -> Iterator[Family]:
     """Look at the processes of a session in a thread of its own until the block ends."""
-    family, ended = Family(pid), threading.Event()
-
-    def run() -> None:
-        looks = 0
-        while not ended.wait(_CPU_EVERY_S if looks else 0):
-            family.look(memory=looks % _MEMORY_EVERY == 0)
-            looks += 1
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
+    family, asks_memory = Family(pid), cycle(_ASKS_MEMORY)
+    with repeated(_CPU_EVERY_S, lambda: family.look(memory=next(asks_memory))):
         yield family
-    finally:
-        ended.set()
-        thread.join()
 
 
 def measured(command: Sequence[str], *, codes: Sequence[int] = (0,)) -> tuple[Cost, str]:
