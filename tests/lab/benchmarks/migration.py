@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.files import Progress
-from connect_share.kafka.admin import Admin
 from connect_share.model.records import TopicType
 from connect_share.worker_config import WorkerConfig
 from migrator.copy.copy_job import LOCAL_ENGINE
@@ -29,7 +28,7 @@ from spark_jobs.workload import WorkloadSize
 from tests.lab.benchmarks.frame import Site, at_least_1, delete_topics, parser, run, topics_of, write_groups
 from tests.lab.benchmarks.migration_audit import records_of, wrong_in
 from tests.lab.benchmarks.migration_report import KIP, migration_report, migration_table, size_report
-from tests.lab.benchmarks.mirror_maker import mirror, partitions_of, programs, remove
+from tests.lab.benchmarks.mirror_maker import mirrored, programs
 from tests.lab.benchmarks.process_cost import Cost, measured
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.worker import worker_properties, write_properties
@@ -70,10 +69,6 @@ def size_of(name: str) -> WorkloadSize:
     )
 
 
-def _parts(cost: Cost) -> dict[str, float]:
-    return asdict(cost)
-
-
 def _migrate(*arguments: str | Path) -> Cost:
     return measured([sys.executable, "-m", "migrator.cli", *map(str, arguments)])[0]
 
@@ -82,11 +77,7 @@ def _apply(plan: Path, *options: str) -> dict[str, float]:
     cost = _migrate("apply", plan, "--yes", *options)
     manifest = Manifest.load(manifest_path(plan))
     copy_s = ((manifest.finished_at_ms or 0) - manifest.started_at_ms) / 1000
-    return {**_parts(cost), "copy_s": copy_s}
-
-
-Found = dict[str, list[dict[str, float]]]
-Wrong = dict[str, dict[str, int]]
+    return {**asdict(cost), "copy_s": copy_s}
 
 
 class Rounds:
@@ -108,18 +99,15 @@ class Rounds:
         self._topics = {topic_type: self.own.topic(topic_type) for topic_type in TopicType}
         self._runs = 0
         self._audits = False
-        self.found: Found = defaultdict(list)
-        self.wrong: Wrong = {}
+        self.records = self.bytes = 0
+        self.found: dict[str, list[dict[str, float]]] = defaultdict(list)
+        self.wrong: dict[str, dict[str, int]] = {}
 
-    def fill(self, size: WorkloadSize, progress: Progress) -> tuple[int, int]:
-        """Write the source's topics; return the numbers of records and bytes."""
-        write_groups(self.own, size, progress)
-        records = byte_count = 0
-        for topic in self._topics.values():
-            for _, key, (value, _) in records_of(self._source, topic):
-                records += 1
-                byte_count += len(key) + len(value or b"")
-        return records, byte_count
+    def fill(self, size: WorkloadSize, progress: Progress) -> None:
+        """Write the source's topics, and count records and bytes."""
+        self.records = write_groups(self.own, size, progress)
+        found = (row for topic in self._topics.values() for row in records_of(self._source, topic))
+        self.bytes = sum(len(key) + len(value or b"") for _, key, (value, _) in found)
 
     def run(self, contenders: Collection[str], *, audits: bool) -> None:
         """Run contenders in turn, once each; the first time what each copy got wrong is counted."""
@@ -150,21 +138,16 @@ class Rounds:
     def _mirror_maker(self) -> None:
         self._runs += 1
         alias, topics = f"{self._name}-{self._runs}".replace("-", ""), list(self._topics.values())
-        with Admin(self.own.admin_settings(), client_id="benchmark") as admin:
-            records = sum(admin.end_offsets(partitions_of(admin, topics)).values())
-        give_up_s = _GIVE_UP_S + records / _SLOWEST
-        try:
-            run = mirror(alias, self._source, self._destination, topics, f"{_GROUP}.", give_up_s=give_up_s)
-            self.found["mirror_maker"].append({**_parts(run.cost), "copy_s": run.copy_s})
+        give_up_s = _GIVE_UP_S + self.records / _SLOWEST
+        with mirrored(alias, self._source, self._destination, topics, f"{_GROUP}.", give_up_s=give_up_s) as run:
+            self.found["mirror_maker"].append({**asdict(run.cost), "copy_s": run.copy_s})
             self._audit("mirror_maker", {kind: run.topics[topic] for kind, topic in self._topics.items()})
-        finally:
-            remove(alias, self._destination, [f"{alias}.{topic}" for topic in topics])
 
     def _bare(self) -> None:
         with self._new_topics() as file:
             copy = ("-m", "tests.lab.benchmarks.bare_copy", str(self._own_file), str(file))
             cost, printed = measured([sys.executable, *copy])
-            self.found["bare"].append({**_parts(cost), "copy_s": json.loads(printed)["copy_s"]})
+            self.found["bare"].append({**asdict(cost), "copy_s": json.loads(printed)["copy_s"]})
 
     def _plan(self, worker_file: Path) -> tuple[Path, Cost]:
         plan = worker_file.with_suffix(".plan.json")
@@ -175,16 +158,16 @@ class Rounds:
         with self._new_topics() as file:
             plan, cost = self._plan(file)
             if engine == LOCAL_ENGINE:  # plans have no engine
-                self.found["local_plan"].append(_parts(cost))
+                self.found["local_plan"].append(asdict(cost))
             self.found[f"{engine}_apply"].append(_apply(plan, "--no-backup", "--engine", engine))
-            self.found[f"{engine}_verify"].append(_parts(_migrate("verify", plan, "--engine", engine)))
+            self.found[f"{engine}_verify"].append(asdict(_migrate("verify", plan, "--engine", engine)))
             worker = WorkerConfig.from_file(file)
             self._audit(f"{engine}_apply", {topic_type: worker.topic(topic_type) for topic_type in TopicType})
 
     def _with_backup(self) -> None:
         with self._new_topics() as file:
             plan, _ = self._plan(file)
-            self.found["local_backup"].append(_parts(_migrate("apply", plan, "--yes")))
+            self.found["local_backup"].append(asdict(_migrate("apply", plan, "--yes")))
 
     def _audit(self, contender: str, topics: Mapping[TopicType, str]) -> None:
         if self._audits:
@@ -197,13 +180,13 @@ class Rounds:
 def _measure_size(name: str, servers: tuple[str, str], site: Site, options: argparse.Namespace) -> dict[str, Any]:
     rounds, size = Rounds(servers, site.folder, f"migration-{int(time.time())}-{name}"), size_of(name)
     with topics_of(rounds.own):
-        records, byte_count = rounds.fill(size, site.progress)
+        rounds.fill(size, site.progress)
         site.progress.phase(f"measuring rounds of {name}", options.rounds)
         for number in range(options.rounds):
             # Larger copies are verified only.
-            rounds.run(options.contenders, audits=number == 0 and records <= _LARGEST_AUDIT)
+            rounds.run(options.contenders, audits=number == 0 and rounds.records <= _LARGEST_AUDIT)
             site.progress.advance(1)
-    return size_report(records, byte_count, rounds.found, rounds.wrong)
+    return size_report(rounds.records, rounds.bytes, rounds.found, rounds.wrong)
 
 
 def _measure(options: argparse.Namespace, site: Site) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from connect_share.model.keys import ConfigKey, split_key
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.worker_config import ClientSettings, Isolation
-from tests.lab.benchmarks.mirror_maker import partitions_of
+from tests.lab.benchmarks.mirror_maker import ends_of
 
 
 def wrong_in(
@@ -41,7 +41,7 @@ def wrong_in(
         parts = split_key(topic_type, key)
         session_keys += parts is not None and parts[1] == ConfigKey.SESSION_KEY.prefix
     with Admin(ClientSettings({"bootstrap.servers": destination[0]}), client_id="benchmark") as admin:
-        partitions = len(partitions_of(admin, [destination[1]]))
+        partitions = len(ends_of(admin, [destination[1]]))
     misplaced = sum(partition_for(key, partitions) != partition for partition, key in rows)
     missing = _without(found, expected)
     return {
@@ -77,6 +77,6 @@ def records_of(servers: str, topic: str) -> Any:
 def whole_topics(settings: ClientSettings, topics: Sequence[str]) -> Iterator[list[Message]]:
     """Yield all that is in topics now, in batches, by one client."""
     with Admin(settings, client_id="benchmark") as admin:
-        ends = admin.end_offsets(partitions_of(admin, topics))
+        ends = ends_of(admin, topics)
     ranges = [OffsetRange(*place, 0, end) for place, end in ends.items()]
     yield from Reader(settings, "benchmark", Isolation.READ_UNCOMMITTED).batches(ranges)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -122,16 +122,17 @@ class MirrorRun:
     topics: Mapping[str, str]
 
 
-def partitions_of(admin: Admin, topics: Sequence[str]) -> list[tuple[str, int]]:
-    """Return the partitions of those topics that exist."""
+def ends_of(admin: Admin, topics: Sequence[str]) -> dict[tuple[str, int], int]:
+    """Return the ends of the partitions of those topics that exist."""
     described = admin.describe_topics(topics)
-    return [(name, part.id) for name, found in described.items() for part in found.partitions]
+    return admin.end_offsets((name, part.id) for name, found in described.items() for part in found.partitions)
 
 
-def mirror(
+@contextmanager
+def mirrored(
     alias: str, source: str, destination: str, topics: Sequence[str], prefix: str, *, give_up_s: float
-) -> MirrorRun:
-    """Mirror topics to their end; the caller deletes the new topics with :func:`remove`.
+) -> Iterator[MirrorRun]:
+    """Mirror topics to their end; when the block ends the copies and MirrorMaker's own topics are deleted.
 
     Args:
         alias: of the source, a new one each time.
@@ -142,12 +143,14 @@ def mirror(
         give_up_s: seconds after which it counts as failed.
     """
     names = {topic: f"{alias}.{topic}" for topic in topics}
+    new = [*names.values(), *(f"mm2-{kind}.{alias}.internal" for kind in ("configs", "offsets", "status"))]
     with (
         Admin(ClientSettings({"bootstrap.servers": source}), client_id="benchmark") as there,
         Admin(ClientSettings({"bootstrap.servers": destination}), client_id="benchmark") as here,
+        ExitStack() as stack,
     ):
-        ends = there.end_offsets(partitions_of(there, topics))
-        wanted = {(names[topic], number): end for (topic, number), end in ends.items()}
+        stack.callback(here.delete_topics, new)
+        wanted = {(names[topic], number): end for (topic, number), end in ends_of(there, topics).items()}
         properties = _properties(alias, source, destination, topics, prefix)
         began_s, first_s = time.perf_counter(), 0.0
         with _running(properties) as maker, watched(maker.pid) as family:
@@ -162,19 +165,11 @@ def mirror(
                     raise EmbeddedError(f"MirrorMaker 2 did not copy everything in time: {maker.log_tail()}")
                 time.sleep(_LOOK_EVERY_S)
             cpu_s = family.look()
-        return MirrorRun(Cost(now_s - began_s, cpu_s, family.peak_bytes), now_s - first_s, names)
+        yield MirrorRun(Cost(now_s - began_s, cpu_s, family.peak_bytes), now_s - first_s, names)
 
 
 def _ends(admin: Admin, topics: Sequence[str]) -> dict[tuple[str, int], int]:
     try:
-        return admin.end_offsets(partitions_of(admin, topics))
+        return ends_of(admin, topics)
     except BrokerError:
         return {}  # while topics are being made their leaders are not known everywhere
-
-
-def remove(alias: str, destination: str, topics: Sequence[str]) -> None:
-    """Delete the topics of a run: the copies, and MirrorMaker's own."""
-    with Admin(ClientSettings({"bootstrap.servers": destination}), client_id="benchmark") as admin:
-        internal = [f"mm2-{kind}.{alias}.internal" for kind in ("configs", "offsets", "status")]
-        existing = admin.describe_topics([*topics, *internal])
-        admin.delete_topics(list(existing))
