@@ -6,11 +6,12 @@ import argparse
 import hashlib
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from spark_jobs import command_line
-from tests.lab.embedded.artifacts import DEPENDENCY_PLUGIN, LOCK_FILE, Parts, locked_sets, run_maven
+from tests.lab.embedded.artifacts import DEPENDENCY_PLUGIN, LOCK_FILE, Artifact, locked_sets, parts_of, run_maven
 
 
 def lock_artifacts(name: str, roots: Sequence[str], lock_file: Path = LOCK_FILE, beside: Sequence[str] = ()) -> None:
@@ -22,48 +23,35 @@ def lock_artifacts(name: str, roots: Sequence[str], lock_file: Path = LOCK_FILE,
         lock_file: where the set is written.
         beside: sets of ``LOCK_FILE`` that stand before this one in the class path, so what they have is left out.
     """
-    dependencies: list[tuple[Parts, bool]] = []
-    for root in roots:
-        group, artifact, version, *rest = root.removesuffix("!").split(":")
-        dependencies.append(((group, artifact, version, rest[0] if rest else ""), not root.endswith("!")))
+    dependencies = [(parts_of(root.removesuffix("!")), not root.endswith("!")) for root in roots]
     with tempfile.TemporaryDirectory() as temporary:
         pom, listing, jars = (Path(temporary) / each for each in ("pom.xml", "list.txt", "jars"))
         copy, show = f"{DEPENDENCY_PLUGIN}:copy-dependencies", f"{DEPENDENCY_PLUGIN}:list"
         run_maven(pom, dependencies, copy, "-DincludeScope=runtime", f"-DoutputDirectory={jars}")
         run_maven(pom, dependencies, show, "-DincludeScope=runtime", f"-DoutputFile={listing}", "-Dstyle.color=never")
-        entries = sorted(_listed(listing.read_text(), jars), key=lambda entry: str(entry["coordinates"]))
-    there = {_kind(jar.coordinates) for one in beside for jar in locked_sets()[one]}
-    entries = [entry for entry in entries if _kind(str(entry["coordinates"])) not in there]
+        found = sorted(_listed(listing.read_text(), jars), key=lambda jar: jar.coordinates)
+    there = {_kind(jar) for one in beside for jar in locked_sets()[one]}
+    entries = [asdict(jar) for jar in found if _kind(jar) not in there]
     data = json.loads(lock_file.read_text(encoding="utf-8"))
     data["sets"][name] = {"roots": list(roots), "artifacts": entries}
     lock_file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
-def _kind(coordinates: str) -> tuple[str, ...]:
+def _kind(jar: Artifact) -> tuple[str, ...]:
     """Return the coordinates without the version."""
-    group, artifact, _, *rest = coordinates.split(":")
-    return group, artifact, *rest
+    group, artifact, _, classifier = jar.parts
+    return group, artifact, classifier
 
 
-def _listed(listing: str, jars: Path) -> list[dict[str, str | int]]:
-    entries: list[dict[str, str | int]] = []
+def _listed(listing: str, jars: Path) -> Iterator[Artifact]:
+    """Yield the jars of a list of Maven: ``group:artifact:jar[:classifier]:version:scope``."""
     for line in listing.splitlines():
         parts = line.split()[0].split(":") if line.strip() else []
-        if len(parts) not in (5, 6) or parts[2] != "jar":
-            continue
-        group, name, classifier, version = parts[0], parts[1], parts[3] if len(parts) == 6 else "", parts[-2]
-        file = f"{name}-{version}-{classifier}.jar" if classifier else f"{name}-{version}.jar"
-        data = (jars / file).read_bytes()
-        coordinates = ":".join([group, name, version, *([classifier] if classifier else [])])
-        entries.append(
-            {
-                "coordinates": coordinates,
-                "file": file,
-                "bytes": len(data),
-                "sha256": hashlib.sha256(data).hexdigest(),
-            }
-        )
-    return entries
+        if len(parts) in (5, 6) and parts[2] == "jar":
+            named = [parts[1], parts[-2], *parts[3:-2]]
+            file = f"{'-'.join(named)}.jar"
+            data = (jars / file).read_bytes()
+            yield Artifact(":".join([parts[0], *named]), file, len(data), hashlib.sha256(data).hexdigest())
 
 
 def main(argv: Sequence[str]) -> int:

@@ -54,6 +54,12 @@ Parts: TypeAlias = tuple[str, str, str, str]
 """Group, artifact, version, classifier (empty if none)."""
 
 
+def parts_of(coordinates: str) -> Parts:
+    """Return coordinates, split."""
+    group, artifact, version, *rest = coordinates.split(":")
+    return group, artifact, version, rest[0] if rest else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Artifact:
     """One jar of the lock; ``coordinates`` are ``group:artifact:version[:classifier]``."""
@@ -66,8 +72,7 @@ class Artifact:
     @property
     def parts(self) -> Parts:
         """The coordinates, split."""
-        group, artifact, version, *rest = self.coordinates.split(":")
-        return group, artifact, version, rest[0] if rest else ""
+        return parts_of(self.coordinates)
 
 
 @cache
