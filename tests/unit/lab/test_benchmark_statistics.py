@@ -103,8 +103,8 @@ def test_a_pair_is_the_median_of_its_rounds_and_a_process_is_the_unit() -> None:
     ]
     warm = result([2.0, 9.0, 2.0, 6.0, 6.0, 7.0, 4.0, 4.0, 4.0], [1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 1.0, 1.0, 1.0]).starts
     (_, found) = compared(result([], starts=[*cold, *warm]))
-    assert (found.ratios, found.times, found.first) == ((2.0, 3.0, 4.0), 3.0, 4.0)
-    assert (found.interval, found.met) == ((2.0, 4.0), False)
+    assert (found.ratios.values, found.ratios.median, found.first) == ((2.0, 3.0, 4.0), 3.0, 4.0)
+    assert (found.ratios.interval, found.met) == ((2.0, 4.0), False)
     assert interval([5.0]) == (5.0, 5.0)
     low, high = interval([float(value) for value in range(1, 102)])
     assert 35 < low < 51 < high < 67

@@ -20,6 +20,7 @@ from spark_jobs import command_line
 from spark_jobs.benchmark.results import Scenario, StartupResult, read
 from tests.lab.benchmarks.startup.pairs import PAIRS, Compared, compared
 from tests.lab.benchmarks.startup.statistics import ALARM, FEWEST, chance
+from tests.lab.benchmarks.startup.view import with_interval
 from tests.lab.units import ratio
 
 _SAME: Final = math.log(1.1)
@@ -39,7 +40,7 @@ class Row:
     @property
     def ratio(self) -> float:
         """How many times as large the pair's figure is."""
-        return self.after.times / self.before.times
+        return self.after.ratios.median / self.before.ratios.median
 
     @property
     def verdict(self) -> str:
@@ -48,9 +49,10 @@ class Row:
             return "shown"
         if abs(math.log(self.ratio)) <= _SAME:
             return "same"
-        if min(len(self.before.ratios), len(self.after.ratios)) < FEWEST:
+        before, after = self.before.ratios.values, self.after.ratios.values
+        if min(len(before), len(after)) < FEWEST:
             return "too few rounds"
-        if chance(self.before.ratios, self.after.ratios) >= _LEVEL:
+        if chance(before, after) >= _LEVEL:
             return "same"
         return "**larger**" if self.ratio > 1 else "**smaller**"
 
@@ -127,7 +129,7 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
     yield "| pair | before, times (95 %) | after, times (95 %) | after / before | |"
     yield "| --- | ---: | ---: | ---: | --- |"
     for row in comparison.rows:
-        figures = (with_interval(row.before), with_interval(row.after), ratio(row.ratio))
+        figures = (*(with_interval(each.ratios, ratio) for each in (row.before, row.after)), ratio(row.ratio))
         yield f"| {row.before.pair.title} | {' | '.join(figures)} | {row.verdict} |"
     yield ""
     decide = sum(row.before.pair.decides for row in comparison.rows)
@@ -137,12 +139,6 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
         yield ""
         yield "Not compared, because only one result has them or their records differ:"
         yield from (f"- {title}" for title in sorted(comparison.left_out))
-
-
-def with_interval(found: Compared) -> str:
-    """Return a pair's figure with its interval."""
-    low, high = found.interval
-    return f"{ratio(found.times)} ({ratio(low)}–{ratio(high)})"
 
 
 def _body(options: argparse.Namespace) -> int:

@@ -6,13 +6,12 @@ ratios, so a machine whose speed drifts harms both sides alike.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spark_jobs.benchmark.results import Starts, StartupResult, Warmth
-from tests.lab.benchmarks.startup.statistics import by_process, interval
+from spark_jobs.benchmark.results import StartupResult, Warmth
+from tests.lab.benchmarks.startup.view import MeasuredScenario, Spread, measured_scenarios
 
 MAINS: Final[Mapping[str, tuple[str, ...]]] = {"kip": ("kip", "tiny"), "workers": ("workers-20", "workers-3")}
 """Scenarios with the KIP's workload, and the small ones that stand for them where the benchmark is tried out."""
@@ -88,52 +87,36 @@ class Compared:
 
     pair: Pair
     scenario: str
-    ratios: tuple[float, ...]
+    ratios: Spread
     first: float
     second: float
 
     @property
-    def times(self) -> float:
-        """The median of the rounds' ratios."""
-        return statistics.median(self.ratios)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Where that lies with 95 % certainty."""
-        return interval(self.ratios)
-
-    @property
     def met(self) -> bool | None:
         """Whether the budget is kept; ``None`` without one."""
-        return None if self.pair.at_most is None else self.times <= self.pair.at_most
+        return None if self.pair.at_most is None else self.ratios.median <= self.pair.at_most
 
 
 def compared(result: StartupResult) -> list[Compared]:
     """Return the pairs of which both sides were measured."""
-    there = {each.scenario for each in result.starts}
+    scenarios = measured_scenarios(result)
     found = []
     for pair in PAIRS:
-        name = next((each for each in MAINS.get(pair.scenario, (pair.scenario,)) if each in there), None)
-        starts = [each for each in result.starts if each.scenario == name]
-        rounds = min((len(each.seconds) for each in starts), default=0)
-        first, second = (_seconds(starts, side, rounds) for side in (pair.first, pair.second))
-        if name is not None and len(first) == len(second) > 0:
-            ratios = tuple(one / other for one, other in zip(first, second, strict=True))
-            found.append(Compared(pair, name, ratios, statistics.median(first), statistics.median(second)))
+        name = next((each for each in MAINS.get(pair.scenario, (pair.scenario,)) if each in scenarios), None)
+        if name is None:
+            continue
+        first, second = (_seconds(scenarios[name], *side) for side in (pair.first, pair.second))
+        if first and second and len(first.values) == len(second.values):
+            ratios = tuple(one / other for one, other in zip(first.values, second.values, strict=True))
+            found.append(Compared(pair, name, Spread(ratios), first.median, second.median))
     return found
 
 
-def _seconds(starts: list[Starts], side: Side, rounds: int) -> tuple[float, ...]:
-    contender, warmth, part = side
-    values = next(
-        (
-            each.phases.get(part, []) if part else each.seconds
-            for each in starts
-            if (each.contender, each.warmth) == (contender, warmth)
-        ),
-        [],
-    )
-    return by_process(values, rounds)
+def _seconds(scenario: MeasuredScenario, contender: str, warmth: Warmth, part: str) -> Spread | None:
+    measured = scenario.find(contender, warmth)
+    if measured is None:
+        return None
+    return measured.phases.get(part) if part else measured.total
 
 
 CLOCK_HEADS: Final = ("work", "stores, exec", "stores, cold", "stores, warm", "bare librdkafka", "Java worker, exec")

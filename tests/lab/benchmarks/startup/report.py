@@ -15,7 +15,6 @@ from migrator.report import shown_value, templates_of
 from spark_jobs.benchmark.results import StartupResult
 from spark_jobs.benchmark.topics import DEDICATED, PLANS, SUITES
 from tests.lab import units
-from tests.lab.benchmarks.startup.comparison import with_interval
 from tests.lab.benchmarks.startup.pairs import CLOCK, CLOCK_HEADS, compared
 from tests.lab.benchmarks.startup.series import contrasts, growths
 from tests.lab.benchmarks.startup.view import (
@@ -28,7 +27,7 @@ from tests.lab.benchmarks.startup.view import (
     measured_latencies,
     measured_scenarios,
     measured_storms,
-    spread_text,
+    with_interval,
 )
 from tests.lab.units import duration, percent, size
 
@@ -46,14 +45,13 @@ def report_values(result: StartupResult) -> dict[str, Any]:
     scenarios_of_stores = [each for each in scenarios.values() if not each.is_of_workers]
     elsewhere = {KIP, *(scenario.name for each in grown for _, scenario in each.sizes)}
     elsewhere |= {scenario.name for each in settings for scenario in (each.without, each.having)}
-    with_phases = [each for each in scenarios_of_stores if any(sum(one.phases.values()) > 0 for one in each.starts)]
+    with_phases = [each for each in scenarios_of_stores if each.phases]
     titles = {scenario.name: scenario.title for scenario in result.scenarios}
     titles[f"{KIP}{DEDICATED}"] = "one of the KIP's groups, on dedicated topics"
     return {
         "result": result,
         "pairs": compared(result),
         "with_interval": with_interval,
-        "spread_text": spread_text,
         "clock": (CLOCK_HEADS, CLOCK),
         "not_run": [PLANS[name].scenario.title for name in SUITES["full"] if name not in scenarios],
         "kip": kip,
@@ -153,7 +151,8 @@ def pair_table(result: StartupResult, *, headlines: bool = False) -> Iterator[st
             continue
         at_most = each.pair.at_most
         budget = "" if at_most is None else f"at most {at_most:g}: {'kept' if each.met else 'missed'}"
-        figures = (with_interval(each), units.milliseconds(each.first), units.milliseconds(each.second), budget)
+        first, second = map(units.milliseconds, (each.first, each.second))
+        figures = (with_interval(each.ratios, units.ratio), first, second, budget)
         yield f"| {each.pair.title} | {' | '.join(figures)} |"
 
 

@@ -64,7 +64,7 @@ class Growth:
                 if (contender, warmth) not in kinds or (warmth != "warm" and (contender, warmth) != (OURS, "cold")):
                     continue
                 points = [
-                    (x, found.total.median, found.total.low, found.total.high)
+                    (x, found.total.median, *found.total.interval)
                     for x, scenario in self.sizes
                     if (found := scenario.find(contender, warmth)) is not None
                 ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -57,29 +57,19 @@ def contender_order(contender: str) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class Spread:
-    """Seconds of several processes; never empty."""
+    """Seconds of several processes, or ratios of several rounds; never empty."""
 
     values: tuple[float, ...]
 
     @property
     def median(self) -> float:
-        """The middle one, seconds."""
+        """The middle one."""
         return statistics.median(self.values)
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """Where the median lies with 95 % certainty, seconds."""
+        """Where the median lies with 95 % certainty."""
         return interval(self.values)
-
-    @property
-    def low(self) -> float:
-        """The lower end of the interval, seconds."""
-        return self.interval[0]
-
-    @property
-    def high(self) -> float:
-        """The upper end of the interval, seconds."""
-        return self.interval[1]
 
     def percentile(self, share: float) -> float:
         """Return the value that ``share`` (0 to 1) of all do not exceed, by the nearest rank."""
@@ -92,9 +82,10 @@ class Spread:
         return self.percentile(0.99) if len(self.values) >= TAIL else None
 
 
-def spread_text(seconds: Spread) -> str:
-    """Return milliseconds with their interval."""
-    return f"{milliseconds(seconds.median)} ({milliseconds(seconds.low)}–{milliseconds(seconds.high)})"
+def with_interval(found: Spread, write: Callable[[float], str] = milliseconds) -> str:
+    """Return a median with its interval."""
+    low, high = map(write, found.interval)
+    return f"{write(found.median)} ({low}–{high})"
 
 
 def spread(values: Sequence[float], rounds: int = 0) -> Spread | None:
@@ -109,7 +100,7 @@ class Measured:
     Attributes:
         total: until all three stores were ready.
         topics: until each store was ready, where the contender knows it.
-        phases: median seconds of the parts of a start, where the contender knows them.
+        phases: the parts of each start, where the contender knows them.
         cpu_seconds, peak_bytes: medians, where they were measured.
         ours: our start of the same warmth that does the same work; a cold start of Java loads classes, ours has its imports.
     """
@@ -118,7 +109,7 @@ class Measured:
     warmth: Warmth
     total: Spread
     topics: dict[str, Spread]
-    phases: dict[str, float]
+    phases: dict[str, Spread]
     cpu_seconds: float | None
     peak_bytes: float | None
     ours: Measured | None = None
@@ -133,9 +124,10 @@ class Measured:
         """The ratio of its median to ours."""
         return None if self.ours is None else self.total.median / self.ours.total.median
 
-    def store_seconds(self, store: str) -> float | None:
-        """Return the median until a store was ready."""
-        return self.topics[store].median if store in self.topics else None
+    def seconds(self, what: str) -> float | None:
+        """Return the median until a store was ready, or of a part of its start."""
+        found = self.topics.get(what) or self.phases.get(what)
+        return None if found is None else found.median
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +160,7 @@ class MeasuredScenario:
 
     def phase_texts(self, measured: Measured) -> list[str]:
         """Return the milliseconds of each part of a contender's start, and of all together."""
-        parts = [measured.phases.get(phase, 0.0) for phase in self.phases]
+        parts = [measured.seconds(phase) or 0.0 for phase in self.phases]
         return [milliseconds(seconds) for seconds in (*parts, sum(parts))]
 
     def find(self, contender: str, warmth: Warmth) -> Measured | None:
@@ -195,14 +187,13 @@ def _measured(result: StartupResult, scenario: str) -> list[Measured]:
         total = spread(each.seconds, rounds)
         if total is None:
             continue
-        topics = {name: spread(each.topics.get(name, ()), rounds) for name in STORES}
         found.append(
             Measured(
                 each.contender,
                 each.warmth,
                 total,
-                {name: seconds for name, seconds in topics.items() if seconds is not None},
-                {phase: statistics.median(values) for phase, values in each.phases.items() if values},
+                {name: Spread(by_process(each.topics[name], rounds)) for name in STORES if each.topics.get(name)},
+                {phase: Spread(tuple(values)) for phase, values in each.phases.items() if values},
                 median(each.cpu_seconds),
                 median(each.peak_bytes),
             )
