@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -102,7 +102,8 @@ class Measured:
         topics: until each store was ready, where the contender knows it.
         phases: the parts of each start, where the contender knows them.
         cpu_seconds, peak_bytes: medians, where they were measured.
-        ours: our start of the same warmth that does the same work; a cold start of Java loads classes, ours has its imports.
+        times: the ratio of its median to that of our start of the same warmth, where that does the same work: a cold start of
+            Java loads classes, ours has its imports.
     """
 
     contender: str
@@ -112,17 +113,12 @@ class Measured:
     phases: dict[str, Spread]
     cpu_seconds: float | None
     peak_bytes: float | None
-    ours: Measured | None = None
+    times: float | None
 
     @property
     def title(self) -> str:
         """The name in a table."""
         return f"{look_of(self.contender).title}, {self.warmth}"
-
-    @property
-    def times(self) -> float | None:
-        """The ratio of its median to ours."""
-        return None if self.ours is None else self.total.median / self.ours.total.median
 
     def seconds(self, what: str) -> float | None:
         """Return the median until a store was ready, or of a part of its start."""
@@ -181,12 +177,16 @@ def measured_scenarios(result: StartupResult) -> dict[str, MeasuredScenario]:
 def _measured(result: StartupResult, scenario: str) -> list[Measured]:
     """Return what was measured on a scenario, ours first."""
     found = []
+    ours: dict[Warmth, float] = {}
     starts = [each for each in result.starts if each.scenario == scenario and each.contender not in _UNEQUAL]
     rounds = min((len(each.seconds) for each in starts), default=0)
     for each in sorted(starts, key=lambda each: (contender_order(each.contender), WARMTHS.index(each.warmth))):
         total = spread(each.seconds, rounds)
         if total is None:
             continue
+        if each.contender == OURS:
+            ours[each.warmth] = total.median
+        own = None if each.warmth == "cold" and each.contender.startswith("java") else ours.get(each.warmth)
         found.append(
             Measured(
                 each.contender,
@@ -196,15 +196,10 @@ def _measured(result: StartupResult, scenario: str) -> list[Measured]:
                 {phase: Spread(tuple(values)) for phase, values in each.phases.items() if values},
                 median(each.cpu_seconds),
                 median(each.peak_bytes),
+                own and total.median / own,
             )
         )
-    ours = {each.warmth: each for each in found if each.contender == OURS}
-    return [
-        each
-        if each.warmth == "cold" and each.contender.startswith("java")
-        else replace(each, ours=ours.get(each.warmth))
-        for each in found
-    ]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
