@@ -10,10 +10,10 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from connect_share.console.output import printable
 from connect_share.errors import ConfigError
@@ -40,9 +40,12 @@ _WORKERS: Final = (1, 20, 100)
 _MOST_GROUPS: Final = 500
 """Last, for 15,500 partitions may be more than a broker is allowed to open."""
 
+Cluster = LocalBroker | LocalCluster
 
-def _own_broker(stack: ExitStack) -> Connection:
-    return connection_from(None, stack.enter_context(LocalBroker("bench", properties=_BROKER)).bootstrap_servers, None)
+
+def _connection(cluster: Callable[[], AbstractContextManager[Cluster]], stack: ExitStack) -> Connection:
+    """Return how to get to a cluster, which is started for as long as the stack is open."""
+    return connection_from(None, stack.enter_context(cluster()).bootstrap_servers, None)
 
 
 def _groups(options: argparse.Namespace) -> tuple[int, ...]:
@@ -61,16 +64,12 @@ def _workers(options: argparse.Namespace, suite: Suite) -> None:
         measure_workers(suite, list(map(worker_plan, groups)), suite.connection)
     if options.suite != "full" or not options.embedded:
         return
-    clusters: dict[str, Callable[[], LocalBroker | LocalCluster]] = {
+    clusters: dict[str, Callable[[], AbstractContextManager[Cluster]]] = {
         f"{delay} ms in the way, each way": partial(DelayedBroker, delay) for delay in (0, 1, 5)
     }
     for title, cluster in {**clusters, "three brokers, acks=all": LocalCluster}.items():
         with ExitStack() as stack:
-
-            def connection(stack: ExitStack = stack, cluster: Callable[[], Any] = cluster) -> Connection:
-                return connection_from(None, stack.enter_context(cluster()).bootstrap_servers, None)
-
-            measure_workers(suite, [_changed(title)], cache(connection))
+            measure_workers(suite, [_changed(title)], cache(partial(_connection, cluster, stack)))
     if not options.workers:
         measure_workers(suite, [worker_plan(_MOST_GROUPS)], suite.connection)
 
@@ -118,7 +117,7 @@ def _body(options: argparse.Namespace) -> int:
         options,
         ALL_RUNS if options.slower is None else slowed(ALL_RUNS, *options.slower),
         used={"kafka": DEFAULT_VERSION},
-        own=_own_broker if options.embedded else None,
+        own=partial(_connection, partial(LocalBroker, "bench", properties=_BROKER)) if options.embedded else None,
         **({"settle_s": _SETTLE_S} if options.embedded else {}),
         also=also,
     )

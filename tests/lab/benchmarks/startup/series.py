@@ -55,21 +55,20 @@ class Growth:
     sizes: tuple[tuple[float, MeasuredScenario], ...]
 
     def curves(self) -> list[tuple[Look, Points]]:
-        """Return one curve for each contender: warm starts, or cold ones without those; of our stores both."""
+        """Return one curve for each contender, of its warm starts; of our stores one of cold starts, too."""
         kinds = {(each.contender, each.warmth) for _, scenario in self.sizes for each in scenario.starts}
         lines: list[tuple[Look, Points]] = []
-        for contender in sorted({contender for contender, _ in kinds}, key=contender_order):
+        for contender, warmth in sorted(kinds, key=lambda kind: (contender_order(kind[0]), WARMTHS.index(kind[1]))):
+            if warmth != "warm" and (contender, warmth) != (OURS, "cold"):
+                continue
+            points = [
+                (x, found.total.median, *found.total.interval)
+                for x, scenario in self.sizes
+                if (found := scenario.find(contender, warmth)) is not None
+            ]
             look = look_of(contender)
-            for warmth in WARMTHS:
-                if (contender, warmth) not in kinds or (warmth != "warm" and (contender, warmth) != (OURS, "cold")):
-                    continue
-                points = [
-                    (x, found.total.median, *found.total.interval)
-                    for x, scenario in self.sizes
-                    if (found := scenario.find(contender, warmth)) is not None
-                ]
-                drawn = replace(look, label=f"{look.label}, cold", dashed=True) if warmth == "cold" else look
-                lines.append((drawn, points))
+            drawn = replace(look, label=f"{look.label}, cold", dashed=True) if warmth == "cold" else look
+            lines.append((drawn, points))
         return lines
 
     def model_curve(self, result: StartupResult) -> Points:
