@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
-from connect_share.model.config_state import ClusterConfigState, TargetState
-from connect_share.model.offsets import OffsetSnapshot
+from connect_share.model.config_state import TargetState
 from connect_share.model.records import ConnectorTaskId, TopicType
-from connect_share.model.status import ConnectorStatus, State, StatusSnapshot, TaskStatus
+from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.storage import ConnectStorage
 from connect_share.stores.alter_offsets import reset_offsets
@@ -15,6 +15,7 @@ from connect_share.worker_config import WorkerConfig
 from tests.lab.compatibility.result import PythonEvidence
 from tests.lab.compatibility.shared_topics import SharedTopics
 from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.plain_state import plain_state
 from tests.lab.waiting import until
 from tests.support.flushes import flush_offsets
 
@@ -23,16 +24,13 @@ _WORKER: Final = "python:1"
 _NAMES: Final = ("my.conn", "connector-a")
 """The names of the Java groups' connectors."""
 
-View = dict[str, Any]
-"""Everything a group believes, in plain values: connectors, statuses and offsets."""
-
 
 class PythonSide:
     """One group through :class:`ConnectStorage`, with the model of everything that was written."""
 
     def __init__(self, topics: SharedTopics, group: str) -> None:
         self.group = group
-        self.model: View = {"connectors": {}, "statuses": {}, "offsets": {}}
+        self.model: dict[str, Any] = {"connectors": {}, "statuses": {}, "offsets": {}}
         self._topics = topics
         self._worker = WorkerConfig.from_properties(topics.properties(group, "python"))
         self._storage: ConnectStorage | None = None
@@ -73,29 +71,27 @@ class PythonSide:
         self._put("late-1", tasks=1)
 
     def check(self) -> None:
-        """Compare what the stores believe with what was written."""
+        """Compare what the stores have with what was written."""
         storage = self._running
         storage.config.refresh(_FLUSH_S)
         storage.offsets.get(()).result(_FLUSH_S)
         # A status is seen when it has been read back, which nobody can ask for, as in Java.
         until(
-            lambda: _statuses(storage.status.snapshot()),
-            lambda seen: bool(seen == self.model["statuses"]),
-            what=f"the statuses of Python group {self.group}, written were {self.model['statuses']}",
+            lambda: plain_state(storage.config.snapshot(), storage.status.snapshot(), storage.offsets.snapshot()),
+            lambda seen: seen == self.model,
+            what=f"the stores of Python group {self.group}, written were {self.model}",
             timeout_s=_FLUSH_S,
-        )
-        self._compare(
-            _view(storage.config.snapshot(), storage.status.snapshot(), storage.offsets.snapshot()), "the stores say"
         )
 
     def check_topics(self) -> None:
         """Compare what the records amount to with what was written."""
-        view = _view(
+        found = plain_state(
             replay_config(self._topics.records(TopicType.CONFIG), self.group),
             replay_status(self._topics.records(TopicType.STATUS), self.group),
             replay_offsets(self._topics.records(TopicType.OFFSET), self.group),
         )
-        self._compare(view, "the topics say")
+        if found != self.model:
+            raise EmbeddedError(f"Python group: the topics say {found}, written were {self.model}")
 
     def evidence(self) -> PythonEvidence:
         """Return what was seen."""
@@ -112,17 +108,13 @@ class PythonSide:
             raise EmbeddedError(f"the Python group {self.group} is not running")
         return self._storage
 
-    def _compare(self, view: View, who: str) -> None:
-        for part, wanted in self.model.items():
-            if view[part] != wanted:
-                raise EmbeddedError(f"Python group: {who} {part} {view[part]}, written were {wanted}")
-
     def _put(self, name: str, *, tasks: int) -> None:
         known = self.model["connectors"].get(name, {"target": "STARTED"})
         config = {"name": name, "connector.class": "com.acme.Source", "written.at.start": str(self._starts)}
+        task_configs = [{**config, "task": str(number)} for number in range(tasks)]
         self._running.config.put_connector_config(name, config)
-        self._running.config.put_task_configs(name, [{**config, "task": str(number)} for number in range(tasks)])
-        self.model["connectors"][name] = {"config": config, "tasks": tasks, "target": known["target"]}
+        self._running.config.put_task_configs(name, task_configs)
+        self.model["connectors"][name] = {"config": config, "tasks": task_configs, "target": known["target"]}
 
     def _target(self, name: str, target: TargetState) -> None:
         self._running.config.put_target_state(name, target)
@@ -132,31 +124,9 @@ class PythonSide:
         self._running.status.put(ConnectorStatus(name, state, _WORKER, self._starts))
         self._running.status.put(TaskStatus(ConnectorTaskId(name, 0), state, _WORKER, self._starts))
         self._running.status.flush(_FLUSH_S)
-        self.model["statuses"][name] = [state.name, state.name]
+        self.model["statuses"][name] = [[state.name, _WORKER, self._starts, None]] * 2
 
     def _offset(self, name: str, partition: dict[str, Any], offset: dict[str, Any]) -> None:
         flush_offsets(self._running.offset_writer(name), (partition, offset), limit_s=_FLUSH_S)
-        self.model["offsets"].setdefault(name, {})[partition["file"]] = offset
-
-
-def _view(config: ClusterConfigState, status: StatusSnapshot, offsets: OffsetSnapshot) -> View:
-    connectors, positions = {}, {}
-    for name in config.connectors():
-        connectors[name] = {
-            "config": config.connector_config(name),
-            "tasks": config.task_count(name),
-            "target": (config.target_state(name) or TargetState.STARTED).name,
-        }
-    for name in offsets.connectors():
-        partitions = offsets.partitions(name)
-        if partitions:
-            positions[name] = {str(each["file"]): offsets.offset(name, each) for each in partitions}
-    return {"connectors": connectors, "statuses": _statuses(status), "offsets": positions}
-
-
-def _statuses(status: StatusSnapshot) -> dict[str, list[str]]:
-    statuses = {}
-    for name in status.connectors():
-        each = [status.connector_status(name), *status.task_statuses(name)]
-        statuses[name] = [one.state.name for one in each if one is not None]
-    return statuses
+        kept = [each for each in self.model["offsets"].get(name, []) if each[0] != partition]
+        self.model["offsets"][name] = sorted([*kept, [partition, offset]], key=json.dumps)

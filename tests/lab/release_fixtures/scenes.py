@@ -30,6 +30,7 @@ from connect_share import (
     replay_status,
 )
 from tests.lab.benchmarks.startup import __main__ as benchmark_startup
+from tests.lab.plain_state import plain_state
 from tests.lab.release_fixtures.carried import carry_over
 from tests.lab.release_fixtures.program import done, run
 from tests.lab.release_fixtures.topics import TYPES, Cluster, SavedRecord, SavedTopic, save_topics
@@ -136,31 +137,11 @@ def view(topics: Sequence[SavedTopic], group: str | None, keys: str | None = Non
         ]
         for kind in TYPES
     }
-    config = replay_config(by_type["config"], group, keys=ring)
-    status = replay_status(by_type["status"], group, keys=ring)
-    offsets = replay_offsets(by_type["offset"], group, keys=ring)
-    return {
-        "connectors": {
-            name: {
-                "config": config.connector_config(name),
-                "tasks": [config.task_config(task) for task in config.tasks(name)],
-                "target": (config.target_state(name) or TargetState.STARTED).name,
-            }
-            for name in sorted(config.connectors())
-        },
-        "statuses": {
-            name: [
-                [each.state.name, each.worker_id, each.generation, each.trace]
-                for each in (status.connector_status(name), *status.task_statuses(name))
-                if each is not None
-            ]
-            for name in sorted(status.connectors())
-        },
-        "offsets": {
-            name: sorted(([each, offsets.offset(name, each)] for each in offsets.partitions(name)), key=json.dumps)
-            for name in sorted(offsets.connectors())
-        },
-    }
+    return plain_state(
+        replay_config(by_type["config"], group, keys=ring),
+        replay_status(by_type["status"], group, keys=ring),
+        replay_offsets(by_type["offset"], group, keys=ring),
+    )
 
 
 def plain_records(kind: str) -> list[SavedRecord]:
