@@ -20,7 +20,7 @@ from connect_share.errors import ConfigError
 from connect_share.model.keys import ClusterGroupId
 from connect_share.worker_config import load_properties
 from spark_jobs import command_line
-from tests.lab.compatibility.cells import Cell, Plugin, planned
+from tests.lab.compatibility.cells import Plugin, planned
 from tests.lab.compatibility.course import try_cell
 from tests.lab.compatibility.page import page
 from tests.lab.compatibility.result import CellResult, Matrix, Outcome, save_document
@@ -108,17 +108,13 @@ def _check_known(option: str, asked: Sequence[str], known: Sequence[str], otherw
         raise ConfigError(f"{option} {','.join(unknown)}: there are {', '.join(known)}; {otherwise}")
 
 
-def still_to_do(cells: Sequence[Cell], results: dict[str, CellResult], *, again: bool) -> list[Cell]:
-    """Return the cells that have to be measured: those without a result, and those that failed."""
-    return [cell for cell in cells if again or cell.name not in results or results[cell.name].outcome is Outcome.FAILS]
-
-
 def run(options: argparse.Namespace) -> int:
     """Measure what is asked for; 0 if every cell of it shares."""
     _check(options)
     cells = planned(options.brokers, options.workers, options.plugin)
     results = Matrix.load(options.result).cells if options.result else {}
-    left = still_to_do(cells, results, again=options.again)
+    held = () if options.again else [name for name, found in results.items() if found.outcome is Outcome.SHARES]
+    left = [cell for cell in cells if cell.name not in held]
     if len(left) < len(cells):
         _tell(
             f"{len(cells) - len(left)} of {len(cells)} cells were measured before and are kept (--again measures them)"
@@ -137,9 +133,8 @@ def run(options: argparse.Namespace) -> int:
                 results = dict(sorted(results.items(), key=lambda item: item[1].broker))
                 _keep(options, results)
     _keep(options, results)
-    asked = {cell.name: results[cell.name] for cell in cells}
-    for cell in cells:
-        found = results[cell.name]
+    asked = {cell: results[cell.name] for cell in cells}
+    for cell, found in asked.items():
         print(f"broker {cell.broker:<8} {cell.title:<52} {found.outcome} {found.reason}".rstrip())
     return 1 if any(found.outcome is Outcome.FAILS for found in asked.values()) else 0
 
