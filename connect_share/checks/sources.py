@@ -23,7 +23,7 @@ from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.startup import CountPlan, StartupProfile, count_topics, startup_profile
 from connect_share.contents.workers import live_worker_ids
 from connect_share.errors import ConfigError, command_line
-from connect_share.kafka.create import number_of
+from connect_share.kafka.create import number_of, require_topics
 from connect_share.kafka.due_look import due_path
 from connect_share.kafka.read import (
     ASK_S,
@@ -31,7 +31,6 @@ from connect_share.kafka.read import (
     OpenTransaction,
     console_admin,
     find_open_transactions,
-    topic_ranges,
 )
 from connect_share.kafka.waits import longest_wait_s
 from connect_share.model.config_state import ClusterConfigState
@@ -307,15 +306,13 @@ class CheckSources:
 
     def open_transactions(self) -> list[OpenTransaction]:
         """Return the transactions that are open on the topics now."""
-        settings = self.topic_set.settings
-        opened, timeout_s = list[OpenTransaction](), longest_wait_s(ASK_S)
+        timeout_s = longest_wait_s(ASK_S)
         with console_admin(self.topic_set) as admin:
-            for topic_type, found in topic_ranges(admin, self.topic_set, list(self.topic_set.topics)).items():
-                topic, partitions = self.topic_set.topics[topic_type], [each.partition for each in found.ranges]
-                opened += find_open_transactions(
-                    admin, settings, topic, partitions, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s
-                )
-        return opened
+            topics = require_topics(admin, self.topic_set.topics)
+            places = [(name, each.id) for name, topic in topics.items() for each in topic.partitions]
+            return find_open_transactions(
+                admin, admin.settings, places, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s
+            )
 
 
 def topics_state(contents: Contents, kept: Mapping[Group, GroupRecords]) -> TopicsState:

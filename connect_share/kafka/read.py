@@ -481,8 +481,7 @@ class OpenTransaction:
 def find_open_transactions(
     admin: Admin,
     settings: ClientSettings,
-    topic: str,
-    partitions: Collection[int],
+    places: Collection[Partition],
     *,
     client_id: str,
     timeout_s: float = ASK_S,
@@ -491,15 +490,14 @@ def find_open_transactions(
 
     ``timeout_s`` is the longest wait for each of three answers.
     """
-    at = [(topic, partition) for partition in partitions]
-    ends = admin.end_offsets(at, timeout_s=timeout_s)
+    ends = admin.end_offsets(places, timeout_s=timeout_s)
     # Asked for after the ends: what is committed meanwhile only raises it.
-    stable = admin.end_offsets(at, Isolation.READ_COMMITTED, timeout_s=timeout_s)
+    stable = admin.end_offsets(places, Isolation.READ_COMMITTED, timeout_s=timeout_s)
     # The log is not cleaned from there on, so these are the transactions' own first records.
     first = [OffsetRange(*place, offset, offset + 1) for place, offset in stable.items() if offset < ends[place]]
     records = Reader(settings, client_id, Isolation.READ_UNCOMMITTED).records(first, timeout_s)
-    found = {record.partition: record for record in records}
-    return [_described(each, found.get(each.partition)) for each in first]
+    found = {(record.topic, record.partition): record for record in records}
+    return [_described(each, found.get(each[:2])) for each in first]
 
 
 def _described(at: OffsetRange, record: Record | None) -> OpenTransaction:
@@ -537,23 +535,23 @@ class OpenTransactions:
         if time.monotonic() < self._log_at_s:
             return
         self._logged = True
-        for found in self._find(self._topic, partitions):
+        for found in self._find([(self._topic, partition) for partition in partitions]):
             _log.warning("Reading topic %s waits: %s", self._topic, found.text(self._settings))
 
     def explain(self, error: ReadToEndTimeoutError) -> None:
         """Add whose transaction it is, if one is open where a read to the end got stuck."""
         if error.topic is None or error.partition is None or not self._committed_only:
             return
-        for found in self._find(error.topic, [error.partition]):
+        for found in self._find([(error.topic, error.partition)]):
             error.args = (f"{str(error).split(';', 1)[0]}; {found.text(self._settings)}",)
             error.blocked_by = None if found.cluster_group_id is None else str(found.cluster_group_id)
             error.transactional_id = found.transactional_id
 
-    def _find(self, topic: str, partitions: Collection[int]) -> list[OpenTransaction]:
+    def _find(self, places: Collection[Partition]) -> list[OpenTransaction]:
         try:
-            return find_open_transactions(self._admin, self._settings, topic, partitions, client_id=self._client_id)
+            return find_open_transactions(self._admin, self._settings, places, client_id=self._client_id)
         except ConnectShareError as error:  # the time-out itself is the news
-            _log.debug("Whether a transaction is open in %s could not be learnt: %s", topic, error)
+            _log.debug("Whether a transaction is open in %s could not be learnt: %s", self._topic, error)
             return []
 
 
@@ -641,7 +639,7 @@ def topic_ranges(
 def owners_of_open(admin: Admin, settings: ClientSettings, place: Partition, *, client_id: str) -> list[str]:
     """Return whose transaction is open in a partition and what to do, or why that is not known; nothing if it has ended."""
     try:
-        found = find_open_transactions(admin, settings, place[0], [place[1]], client_id=client_id)
+        found = find_open_transactions(admin, settings, [place], client_id=client_id)
     except (BrokerError, ReadToEndTimeoutError) as exc:
         return [f"its owner is not known: {exc}"]
     return [each.text(settings) for each in found]
