@@ -22,7 +22,7 @@ from connect_share.contents.group_room import MOST_GROUPS, GroupRoom
 from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.startup import CountPlan, StartupProfile, count_topics, startup_profile
 from connect_share.contents.workers import live_worker_ids
-from connect_share.errors import ConfigError, command_line
+from connect_share.errors import command_line
 from connect_share.kafka.create import number_of, require_topics
 from connect_share.kafka.due_look import due_path
 from connect_share.kafka.read import (
@@ -42,7 +42,7 @@ from connect_share.model.status import StatusSnapshot
 from connect_share.model.writable import fault_of
 from connect_share.transform.canonical import ConfigHistory
 from connect_share.transform.rules import KeyTransform
-from connect_share.worker_config import TopicSet, load_worker_file
+from connect_share.worker_config import TopicSet
 
 MOST_CHECKED: Final = 1_000
 """A limit: each group takes a millisecond of all checks, and any writer of a topic can invent groups."""
@@ -150,7 +150,6 @@ _LOOK_DUE: Final = Finding(
     command_line("connect-share", "repair", "order", "-w", "FILE", "--dry-run"),
 )
 _LOOK_AT_OWN: Final = command_line("connect-share", "reset", "offsets", "-w", "FILE", "--matching", "*", "--dry-run")
-_REQUEST_SIZE: Final = "max.request.size"
 REQUEST_SIZE: Final = 1_048_576
 """Default of a producer's ``max.request.size``."""
 
@@ -274,9 +273,6 @@ class CheckSources:
     @cached_property
     def profile(self) -> StartupProfile:
         """The sizes of all three topics, and what a start costs."""
-        missing = [each.value for each in TopicType if each not in self.topic_set.topics]
-        if missing:
-            raise ConfigError(f"this needs all three topics; name the {' and the '.join(missing)} topic too")
         plan = CountPlan.of(self.topic_set)
         self.note(*plan.notes)
         return startup_profile(count_topics(plan, self.out), load_model(), now_ms=plan.now_ms)
@@ -296,7 +292,8 @@ class CheckSources:
     @cached_property
     def request_size(self) -> int:
         """The largest request of the worker's producers; Kafka's default without a worker file."""
-        given = None if self.worker_file is None else number_of(load_worker_file(self.worker_file), _REQUEST_SIZE)
+        worker = self.topic_set.worker
+        given = None if worker is None else number_of(worker.originals, "max.request.size")
         return REQUEST_SIZE if given is None else given
 
     def members_of(self, group: Group) -> int | None:
