@@ -18,7 +18,7 @@ from connect_share.errors import (
 )
 from connect_share.files import Progress, counted
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import Message, to_record
+from connect_share.kafka.client import Message, TopicRight, to_record
 from connect_share.kafka.create import check_cleanup_policy, check_partition_count, lost_topic, topic_spec
 from connect_share.kafka.facts import (
     TopicFacts,
@@ -35,7 +35,7 @@ from connect_share.kafka.facts import (
 from connect_share.kafka.limits import Extent, TopicLimits
 from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
-from connect_share.kafka.write_access import ALTER_CONFIGS, CREATE, READ, WRITE, TopicNeed, require_access
+from connect_share.kafka.write_access import TopicNeed, require_access
 from connect_share.model.keys import MARKER, ConfigKey, parse, prefix_of, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType, size_of
 from connect_share.model.removal import is_removal
@@ -255,8 +255,8 @@ def _needs(run: MigrationRun, writes: str | None, seals: Collection[TopicType]) 
     closed = {each.topic for each in fences if each.settings}
     closed |= {each.topic for each in plan.destination.topics.values() if each.fence and each.fence.settings}
 
-    def rights(topic: str, *, written: bool) -> tuple[str, ...]:
-        return (READ, *((WRITE,) if written else ()), *((ALTER_CONFIGS,) if written and topic in closed else ()))
+    def rights(topic: str, *, written: bool) -> tuple[TopicRight, ...]:
+        return ("READ", *(("WRITE",) if written else ()), *(("ALTER_CONFIGS",) if written and topic in closed else ()))
 
     for source in run.sources:
         for topic_type, each in source.plan.topics.items():
@@ -266,7 +266,7 @@ def _needs(run: MigrationRun, writes: str | None, seals: Collection[TopicType]) 
             yield TopicNeed(source.worker, each.topic, rights(each.topic, written=written), sealing)
     for topic_type, shared in plan.destination.topics.items():
         copies = extent_of((source.topics[topic_type] for source in plan.sources), times=writes == "copies")
-        wanted = (CREATE, *rights(shared.topic, written=writes is not None))
+        wanted: tuple[TopicRight, ...] = ("CREATE", *rights(shared.topic, written=writes is not None))
         yield from (TopicNeed(each, shared.topic, wanted, copies if writes else None) for each in run.destinations)
 
 

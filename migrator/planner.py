@@ -35,7 +35,7 @@ from connect_share.kafka.facts import (
 )
 from connect_share.kafka.limits import TopicLimits
 from connect_share.kafka.shared_set import plan_topics
-from connect_share.kafka.write_access import READ, TopicNeed, require_access
+from connect_share.kafka.write_access import TopicNeed, require_access
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType, size_of
 from connect_share.replay import replay_config
@@ -509,7 +509,7 @@ def _read_clusters(
             if not move.plan.sealed_as_is:
                 require_keys_of(move.destination, [move.plan.new_space], config)
         copies = {shared.topic(kind): extent_of(move.plan.topics[kind] for move in moves) for kind in TopicType}
-        require_access(TopicNeed(shared, topic, (READ,), extent) for topic, extent in copies.items())
+        require_access(TopicNeed(shared, topic, ("READ",), extent) for topic, extent in copies.items())
         warnings += refuse_unclear(moves, intent)
         moved = [move for move in moves if intent.job is None or move.has_records()]
         for index, move in enumerate(moved):

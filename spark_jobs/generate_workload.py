@@ -22,7 +22,7 @@ from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import config_facts, require_keys_of
 from connect_share.kafka.read import Reader, batches
 from connect_share.kafka.write import PRODUCER_OVERRIDES, CheckedWriter, Producers
-from connect_share.kafka.write_access import CREATE, WRITE, TopicNeed, require_access
+from connect_share.kafka.write_access import TopicNeed, require_access
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import OffsetRange, Record, TopicType
@@ -134,7 +134,7 @@ def _commit(committer: client.Producer, topic: str, entries: Iterator[Written], 
             committer.commit_transaction()
             count += len(batch)
     except client.KafkaException as exc:
-        raise client.translate(exc, f"writing to {topic} in a transaction", client.TopicRight.WRITE) from exc
+        raise client.translate(exc, f"writing to {topic} in a transaction", "WRITE") from exc
     return count
 
 
@@ -160,7 +160,7 @@ def generate(
     """
     topics = {topic_type: worker.topic(topic_type) for topic_type in TopicType}
     with Admin(worker.admin_settings(), client_id=_CLIENT_ID) as admin:
-        require_access(TopicNeed(worker, topic, (CREATE, WRITE)) for topic in topics.values())
+        require_access(TopicNeed(worker, topic, ("CREATE", "WRITE")) for topic in topics.values())
         if size.prefixed:
             require_keys_of(worker, [size.group_id(each) for each in range(size.groups)], config_facts(worker))
         require_single_attempts(spark)

@@ -32,12 +32,13 @@ from connect_share.console.program import Command, Preview, Steps
 from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import CopyError, RestoreRejectedError, UsageError, also_saying, listed
 from connect_share.files import SILENT, Progress
+from connect_share.kafka.client import TopicRight
 from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.due_look import mark_of
 from connect_share.kafka.facts import admin_of, check_destination, require_no_live_workers
 from connect_share.kafka.limits import Extent
 from connect_share.kafka.shared_set import create_planned, plan_topics
-from connect_share.kafka.write_access import CREATE, READ, WRITE, TopicNeed, require_access
+from connect_share.kafka.write_access import TopicNeed, require_access
 from connect_share.model.keys import ClusterGroupId, StatusKey, connector_of, prefix_of
 from connect_share.model.records import Record, TopicType, now_ms
 from connect_share.model.removal import is_removal, removal_value
@@ -326,7 +327,7 @@ class Restore:
         self._require_found(backed_up.values())
         self._facts, self._backed_up, self._values = facts, backed_up, values
         self._extents = {kind: each.extent for kind, each in counting.items() if counts[kind].to_write}
-        require_access(self._needs(READ))
+        require_access(self._needs("READ"))
         found = self._changes(facts, progress)
         skipped = Counter({SkipReason.REFUSED: values.refused} if values.refused else {})
         for each in counts.values():
@@ -340,7 +341,7 @@ class Restore:
             refused=refused_of({topic_type: each.seals for topic_type, each in self._openers.items()}),
         )
 
-    def _needs(self, *rights: str) -> list[TopicNeed]:
+    def _needs(self, *rights: TopicRight) -> list[TopicNeed]:
         return [TopicNeed(self.worker, self.worker.topic(kind), rights, each) for kind, each in self._extents.items()]
 
     def _require_found(self, backed_up: Collection[NewestValues]) -> None:
@@ -388,12 +389,12 @@ class Restore:
         if self._facts is None:
             self.preview(progress)
         facts, self._facts = self._facts or {}, None  # to write again there has to be a new preview
-        require_access(self._needs(CREATE, READ, WRITE))
+        require_access(self._needs("CREATE", "READ", "WRITE"))
         with admin_of(self.worker) as admin:
             require_no_live_workers(admin, self.worker.group_id, side=self.stopped.side)
             specs = {kind: topic_spec(self.worker, kind) for kind in self.kinds}
             if create_planned(admin, plan_topics(admin, [specs[kind] for kind in specs if kind not in facts])):
-                require_access(self._needs(CREATE, READ, WRITE))  # nothing was known of those that were made
+                require_access(self._needs("CREATE", "READ", "WRITE"))  # nothing was known of those that were made
             for spec in specs.values():
                 ensure_topic(admin, spec, may_be_fenced=True)
         restored = Restored(Counter(), 0, 0.0)

@@ -30,6 +30,7 @@ from connect_share.console.options import Group
 from connect_share.errors import CopyError, also_saying, command_line, listed
 from connect_share.files import SILENT, Progress, counted
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import TopicRight
 from connect_share.kafka.create import require_topics
 from connect_share.kafka.due_look import DueLook, DueTopic, due_path, load_due, mark_of, save_due
 from connect_share.kafka.facts import (
@@ -45,7 +46,7 @@ from connect_share.kafka.facts import (
 )
 from connect_share.kafka.read import Reader
 from connect_share.kafka.write import Written, write_records
-from connect_share.kafka.write_access import READ, WRITE, TopicNeed, require_access, require_writable
+from connect_share.kafka.write_access import TopicNeed, require_access, require_writable
 from connect_share.model.keys import connector_of, own_key
 from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Record, TopicType, size_of
@@ -157,11 +158,11 @@ class StoppedGroup:
         transactions, and worker files without the group's keys, as at a start; see also :meth:`end_due_look`.
         """
         self.end_due_look()
-        return self._facts_now(WRITE, beside_workers=beside_workers)
+        return self._facts_now("WRITE", beside_workers=beside_workers)
 
-    def _facts_now(self, *rights: str, beside_workers: bool = False) -> dict[TopicType, TopicFacts]:
+    def _facts_now(self, *rights: TopicRight, beside_workers: bool = False) -> dict[TopicType, TopicFacts]:
         require_access(
-            (TopicNeed(self.worker, topic, (READ, *rights)) for topic in self.topics.values()), to_write=False
+            (TopicNeed(self.worker, topic, ("READ", *rights)) for topic in self.topics.values()), to_write=False
         )
         with admin_of(self.worker) as admin:
             found = self._facts(admin, beside_workers=beside_workers)

@@ -32,7 +32,7 @@ from connect_share.kafka.facts import TopicFacts, gather_facts, read_records, re
 from connect_share.kafka.limits import Extent
 from connect_share.kafka.waits import Awaited
 from connect_share.kafka.write import Written
-from connect_share.kafka.write_access import READ, WRITE, TopicNeed, require_access
+from connect_share.kafka.write_access import TopicNeed, require_access
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.connect_json import dumps
 from connect_share.model.keys import connector_of, own_key, shown
@@ -73,8 +73,9 @@ class Worker:
         self.config = config = WorkerConfig.from_file(path)
         self.stopped = StoppedGroup(config, config.cluster_group_id, config.group_id, "changed")
         self._admin = stack.enter_context(Admin(config.admin_settings(), client_id=config.client_id("console")))
-        needs = {TopicType.CONFIG: (READ,), TopicType.STATUS: (READ,), TopicType.OFFSET: (READ, WRITE)}
-        require_access((TopicNeed(config, config.topic(each), need) for each, need in needs.items()), to_write=False)
+        needs = [TopicNeed(config, config.topic(each), ("READ",)) for each in (TopicType.CONFIG, TopicType.STATUS)]
+        needs.append(TopicNeed(config, config.topic(TopicType.OFFSET), ("READ", "WRITE")))
+        require_access(needs, to_write=False)
         require_topics(self._admin, {each: config.topic(each) for each in TopicType})
         require_no_open_for(config, self._admin)  # a start waits for as long as a transaction may last
         try:
@@ -285,7 +286,7 @@ class ConnectorPlan:
             for change in self.needed:
                 key, value = wire_key(offset_key(self.connector, change.partition), group), offset_value(change.new)
                 extent.add(Record(facts.topic, 0, 0, 0, key, seals.seal(key, value)))
-            needs.append(TopicNeed(config, facts.topic, (READ, WRITE), extent))
+            needs.append(TopicNeed(config, facts.topic, ("READ", "WRITE"), extent))
         require_access(needs)
 
     def places(self) -> Places:
@@ -370,7 +371,7 @@ class SinkPlan(ConnectorPlan):
         """Refuse what would be refused later: rights on the group and its topics."""
         wanted = sorted(parsed_sink_offsets(() if self.resets else self.wanted))
         with self.worker.sink(self.connector) as (admin, group):
-            admin.require({topic: (READ,) for topic, _ in wanted}, group, "DELETE" if self.resets else READ)
+            admin.require({topic: ("READ",) for topic, _ in wanted}, group, "DELETE" if self.resets else "READ")
             there = admin.describe_topics((topic for topic, _ in wanted), expected=True)
         for topic, partition in wanted:  # Kafka would commit the others
             if topic not in there or partition >= len(there[topic].partitions):

@@ -320,7 +320,7 @@ class Admin:
             found: dict[str, TopicDescription] = {}
             for name, future in futures.items():
                 description = result_of(
-                    future, f"describing topic {name}", TopicRight.DESCRIBE, missing_ok=True, timeout_s=timeout_s
+                    future, f"describing topic {name}", "DESCRIBE", missing_ok=True, timeout_s=timeout_s
                 )
                 if description is not None:
                     ordered = sorted(description.partitions, key=lambda partition: partition.id)
@@ -400,7 +400,7 @@ class Admin:
                 found = {}
                 for at, future in futures.items():
                     doing = f"asking for the {what} offset of {at.topic}[{at.partition}]"
-                    end = result_of(future, doing, TopicRight.DESCRIBE, timeout_s=timeout_s)
+                    end = result_of(future, doing, "DESCRIBE", timeout_s=timeout_s)
                     # librdkafka's, and no error, where the leader has not answered.
                     if end.offset == client.OFFSET_INVALID:
                         raise unanswered(doing, timeout_s)
@@ -456,7 +456,7 @@ class Admin:
                 topic = str(resource.name)
                 try:
                     doing = f"reading the settings of topic {topic}"
-                    entries = result_of(future, doing, TopicRight.DESCRIBE_CONFIGS, timeout_s=timeout_s)
+                    entries = result_of(future, doing, "DESCRIBE_CONFIGS", timeout_s=timeout_s)
                     found[topic] = _values(entries, own=own)
                 except BrokerError as error:
                     error.retriable = error.retriable or (is_unknown_topic(error) and not spread.is_within())
@@ -512,7 +512,7 @@ class Admin:
             )
             (future,) = answers.values()
             doing = f"changing the settings of topic {topic}"
-            result_of(future, doing, TopicRight.ALTER_CONFIGS, timeout_s=timeout_s)
+            result_of(future, doing, "ALTER_CONFIGS", timeout_s=timeout_s)
 
         CHANGES["topics"] += not validate_only
         if changes:
@@ -543,8 +543,8 @@ class Admin:
                 )
             )
         except client.KafkaException as exc:
-            raise translate(exc, doing, TopicRight.CREATE) from exc
-        result_of(futures[request.topic], doing, TopicRight.CREATE, timeout_s=limit_s)
+            raise translate(exc, doing, "CREATE") from exc
+        result_of(futures[request.topic], doing, "CREATE", timeout_s=limit_s)
         if not validate_only:
             self._new_until_s[request.topic] = time.monotonic() + _SPREAD_S
 
@@ -560,7 +560,7 @@ class Admin:
             )
             for name, future in futures.items():
                 self._new_until_s.pop(name, None)
-                result_of(future, f"deleting topic {name}", TopicRight.DELETE, missing_ok=True, timeout_s=limit_s)
+                result_of(future, f"deleting topic {name}", "DELETE", missing_ok=True, timeout_s=limit_s)
 
     def topic_names(self) -> frozenset[str]:
         """Return the names of all topics one may see, Kafka's own included."""

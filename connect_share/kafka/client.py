@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import enum
 import logging
 import operator
 import re
@@ -12,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -211,16 +210,8 @@ _RIGHTS: Final[Mapping[int, str]] = {
 }
 
 
-class TopicRight(enum.Enum):
-    """What an operation needs to be allowed to do with a topic: Kafka's own names."""
-
-    ALTER_CONFIGS = enum.auto()
-    CREATE = enum.auto()
-    DELETE = enum.auto()
-    DESCRIBE = enum.auto()
-    DESCRIBE_CONFIGS = enum.auto()
-    READ = enum.auto()
-    WRITE = enum.auto()
+TopicRight = Literal["ALTER_CONFIGS", "CREATE", "DELETE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE"]
+"""What an operation needs to be allowed to do with a topic: Kafka's own names."""
 
 
 @callback
@@ -441,9 +432,9 @@ def translate(
         kind = AuthorizationError
         usual = _RIGHTS.get(code, "check user, password and sasl.mechanism")
         # Brokers give no producer id to who may write to no topic at all, and call it a right on the cluster.
-        may_not_write = code == KafkaError.CLUSTER_AUTHORIZATION_FAILED and needs is TopicRight.WRITE
+        may_not_write = code == KafkaError.CLUSTER_AUTHORIZATION_FAILED and needs == "WRITE"
         if needs is not None and (code == KafkaError.TOPIC_AUTHORIZATION_FAILED or may_not_write):
-            usual = f"the principal needs the right {needs.name} on the topic"
+            usual = f"the principal needs the right {needs} on the topic"
     elif code in _FENCED:
         kind, usual = FencedError, "another producer with the same transactional id has taken over"
     elif code in _TIMEOUT:

@@ -25,7 +25,6 @@ from connect_share.kafka.client import (
     KafkaException,
     Message,
     TopicPartition,
-    TopicRight,
     consumer,
     is_end_of_partition,
     to_record,
@@ -184,7 +183,7 @@ class RangeReader(AbstractContextManager["RangeReader"]):
             try:
                 messages = client.consume(max(1, min(_BATCH, budget)), _POLL_S)
             except KafkaException as exc:
-                raise translate(exc, f"reading {self._what}", TopicRight.READ) from exc
+                raise translate(exc, f"reading {self._what}", "READ") from exc
             eof: dict[tuple[str, int], int] = {}
             batch = [message for message in messages if message.error() is None]
             if len(batch) < len(messages):
@@ -294,7 +293,7 @@ def raise_unless_passing(error: KafkaError, topic: str) -> None:
     Raises:
         BrokerError: the topic is gone, may not be read, or has lost the records at this offset.
     """
-    translated = translate(error, f"reading topic {topic}", TopicRight.READ)
+    translated = translate(error, f"reading topic {topic}", "READ")
     if is_about_groups(translated):
         return
     if not translated.retriable:
@@ -364,7 +363,7 @@ class BoundedReader:
             with Awaited(f"records of {len(ranges):,} partitions"):
                 yield from self._follow(client, ranges, each)
         except KafkaException as exc:
-            raise translate(exc, "reading topics", TopicRight.READ) from exc
+            raise translate(exc, "reading topics", "READ") from exc
         finally:
             client.close()
 
@@ -403,7 +402,7 @@ class BoundedReader:
         """Take out the partitions that an error ends, and return them."""
         ended, topic = {at}, at[0]
         if not is_end_of_partition(error):
-            reason = translate(error, f"reading topic {topic}", TopicRight.READ)
+            reason = translate(error, f"reading topic {topic}", "READ")
             if reason.retriable or is_about_groups(reason):
                 return set()
             self.refused[topic] = reason

@@ -309,7 +309,7 @@ class CheckedWriter:
             raise self._refusal(fatal or self.failures[0])
 
     def _refusal(self, error: client.KafkaError | client.KafkaException) -> BrokerError:
-        return client.translate(error, doing=f"writing to {self.topic}", needs=client.TopicRight.WRITE)
+        return client.translate(error, doing=f"writing to {self.topic}", needs="WRITE")
 
 
 PROCESS_PRODUCERS: Final = Producers(once=True)

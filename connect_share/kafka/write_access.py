@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from connect_share.errors import AuthorizationError, BrokerError, TopicError, command_line
 from connect_share.kafka.admin import Admin, result_of
-from connect_share.kafka.client import TopicCollection
+from connect_share.kafka.client import TopicCollection, TopicRight
 from connect_share.kafka.create import alter_command
 from connect_share.kafka.descriptions import HeldRights, NewTopicRequest
 from connect_share.kafka.limits import Extent, TopicLimits
@@ -96,12 +96,6 @@ def _held(description: Any) -> HeldRights:
     return HeldRights(frozenset(operation.name for operation in operations))
 
 
-READ: Final = "READ"
-WRITE: Final = "WRITE"
-CREATE: Final = "CREATE"
-ALTER_CONFIGS: Final = "ALTER_CONFIGS"
-
-
 class TopicNeed(NamedTuple):
     """What is to be done to a topic by the clients of a worker.
 
@@ -112,7 +106,7 @@ class TopicNeed(NamedTuple):
 
     worker: WorkerConfig
     topic: str
-    rights: tuple[str, ...]
+    rights: tuple[TopicRight, ...]
     extent: Extent | None = None
 
 
@@ -131,7 +125,7 @@ def require_access(needs: Iterable[TopicNeed], *, to_write: bool = True) -> None
     rights, limits = dict[str, set[str]](), list[str]()
     for same_login in by_login.values():
         _ask(same_login, rights, limits)
-    if not (rights or limits) or not (to_write or any({"DESCRIBE", READ} & names for names in rights.values())):
+    if not (rights or limits) or not (to_write or any({"DESCRIBE", "READ"} & names for names in rights.values())):
         return
     says_how = command_line("connect-share", "check", "rights", "-w", "FILE")
     lacking = [f"{', '.join(sorted(names))} on topic {topic}" for topic, names in rights.items()]
@@ -145,7 +139,7 @@ def require_writable(worker: WorkerConfig, records: Iterable[Record]) -> None:
     extents: defaultdict[str, Extent] = defaultdict(Extent)
     for record in records:
         extents[record.topic].add(record)
-    require_access(TopicNeed(worker, topic, (READ, WRITE), extent) for topic, extent in extents.items())
+    require_access(TopicNeed(worker, topic, ("READ", "WRITE"), extent) for topic, extent in extents.items())
 
 
 def _ask(needs: Sequence[TopicNeed], rights: dict[str, set[str]], limits: list[str]) -> None:

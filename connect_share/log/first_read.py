@@ -21,7 +21,6 @@ from connect_share.kafka.client import (
     KafkaException,
     Message,
     TopicPartition,
-    TopicRight,
     translate,
 )
 from connect_share.kafka.facts import TopicFacts
@@ -256,7 +255,7 @@ class CatchUpRead:
             try:
                 messages = self._reader.consume(wanted, _IDLE_S)
             except KafkaException as exc:
-                raise translate(exc, f"reading topic {', '.join(self._topics)}", TopicRight.READ) from exc
+                raise translate(exc, f"reading topic {', '.join(self._topics)}", "READ") from exc
             self._wait_s += time.monotonic() - asked_s
             got = len(messages)
             if messages:

@@ -28,7 +28,6 @@ from connect_share.kafka.client import (
     KafkaError,
     KafkaException,
     TopicPartition,
-    TopicRight,
     is_unknown_topic,
     translate,
 )
@@ -296,7 +295,7 @@ class Tail:
 
         Source: ``KafkaBasedLog.poll``, ``FetchCollector.handleInitializeErrors``.
         """
-        trouble = translate(error, f"reading topic {self.topic}", TopicRight.READ)
+        trouble = translate(error, f"reading topic {self.topic}", "READ")
         if is_about_groups(trouble):
             return
         if trouble.name in _RECORDS_GONE or error.fatal():
@@ -318,4 +317,4 @@ class Tail:
             pass
         if isinstance(error, BrokerError):
             return error
-        return translate(error, f"reading topic {self.topic}", TopicRight.READ)
+        return translate(error, f"reading topic {self.topic}", "READ")

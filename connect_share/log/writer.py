@@ -31,7 +31,7 @@ from connect_share.errors import (
     listed,
 )
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import Deadline, Producer, TopicRight, give_up, producer, translate
+from connect_share.kafka.client import Deadline, Producer, give_up, producer, translate
 from connect_share.log.protocol import RecordMetadata
 from connect_share.log.threads import BackgroundThread, SafeCondition, SafeFuture, fail_all
 from connect_share.worker_config import ClientSettings
@@ -232,7 +232,7 @@ class LogWriter:
             write.future.set_exception(self._translated(error))
 
     def _translated(self, error: Any) -> BrokerError:
-        return translate(error, f"writing to topic {self.topic}", TopicRight.WRITE)
+        return translate(error, f"writing to topic {self.topic}", "WRITE")
 
     def _end(self, write: _Write) -> None:
         del self._open[write.number]

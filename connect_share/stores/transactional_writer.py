@@ -199,7 +199,7 @@ class TransactionalWriter:
         try:
             action(cast("client.Producer", self._producer))
         except (client.KafkaException, BufferError) as error:
-            failure = client.translate(error, doing or self._doing, client.TopicRight.WRITE)
+            failure = client.translate(error, doing or self._doing, "WRITE")
         except BaseException:
             self._abandon()
             raise
@@ -208,7 +208,7 @@ class TransactionalWriter:
             in_time = ABORT_TIMEOUT_S if deadline is None else deadline.remaining_s()
             ended = self._abandon(max(LEAST_ABORT_S, min(in_time, ABORT_TIMEOUT_S)))
             if failure.name == "_FATAL" and ended is not None:  # which error was fatal is not said by what it ends
-                failure = client.translate(ended, doing or self._doing, client.TopicRight.WRITE)
+                failure = client.translate(ended, doing or self._doing, "WRITE")
             if isinstance(failure, FencedError) and late:  # which is what the brokers answer then
                 failure = BrokerTimeoutError(
                     f"{doing or self._doing} failed: its transaction took longer than transaction.timeout.ms, so nothing of "

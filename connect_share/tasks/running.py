@@ -206,7 +206,7 @@ class _AcknowledgedWriter:
 
     def _check(self) -> None:
         if self._failures:
-            raise client.translate(self._failures[0], "writing the records of a task", client.TopicRight.WRITE)
+            raise client.translate(self._failures[0], "writing the records of a task", "WRITE")
         if self._closed:
             raise StoreClosedError("the producer of a task was closed")
 
@@ -353,7 +353,7 @@ class RunningSink(RunningTask):
         if error is None:
             self._note_topic(message.topic() or "")
             return client.to_whole_record(message)
-        failure = client.translate(error, "reading the topics of a sink", client.TopicRight.READ)
+        failure = client.translate(error, "reading the topics of a sink", "READ")
         # A source may make the topic later; and a member that was too slow joins again.
         if not failure.retriable and not client.is_unknown_topic(failure) and failure.name != "_MAX_POLL_EXCEEDED":
             raise failure
