@@ -48,13 +48,8 @@ from connect_share.model.records import TopicType
 from connect_share.worker_config import ClientSettings
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionReplicas:
-    """Brokers that hold, or should hold, one partition; the first one leads when it can."""
-
-    topic: str
-    partition: int
-    replicas: tuple[int, ...]
+Replicas = Mapping[tuple[str, int], tuple[int, ...]]
+"""By topic and partition the brokers that hold it, or should; the first one leads when it can."""
 
 
 def one_rack(replicas: Sequence[int], racks: Mapping[int, str | None]) -> str | None:
@@ -63,11 +58,7 @@ def one_rack(replicas: Sequence[int], racks: Mapping[int, str | None]) -> str | 
     return found.pop() if len(replicas) > 1 and len(found) == 1 else None
 
 
-def reassigned(
-    partitions: Sequence[PartitionReplicas],
-    wanted: Mapping[str, int],
-    brokers: Sequence[BrokerDescription],
-) -> tuple[PartitionReplicas, ...]:
+def reassigned(partitions: Replicas, wanted: Mapping[str, int], brokers: Sequence[BrokerDescription]) -> Replicas:
     """Plan the partitions that have too few replicas, or all of them in one rack.
 
     Existing replicas stay, and stay first, so the leader does not move; the last one is given up only where all are in one
@@ -77,15 +68,15 @@ def reassigned(
     Only ``brokers``, which are up, get new replicas. Return the partitions that change, by topic and partition.
     """
     racks = {broker.id: broker.rack for broker in brokers}
-    busy = Counter(broker for partition in partitions for broker in partition.replicas)
-    planned = []
-    for partition in sorted(partitions, key=lambda partition: (partition.topic, partition.partition)):
-        replicas = _placed(partition.replicas, wanted.get(partition.topic, 0), racks, busy)
-        if replicas != partition.replicas:
-            busy.subtract(partition.replicas)
+    busy = Counter(broker for replicas in partitions.values() for broker in replicas)
+    planned = {}
+    for place, existing in sorted(partitions.items()):
+        replicas = _placed(existing, wanted.get(place[0], 0), racks, busy)
+        if replicas != existing:
+            busy.subtract(existing)
             busy.update(replicas)
-            planned.append(PartitionReplicas(partition.topic, partition.partition, replicas))
-    return tuple(planned)
+            planned[place] = replicas
+    return planned
 
 
 def _placed(
@@ -105,9 +96,12 @@ def _placed(
     return tuple(kept)
 
 
-def reassignment_json(planned: Sequence[PartitionReplicas]) -> dict[str, Any]:
+def reassignment_json(planned: Replicas) -> dict[str, Any]:
     """Return the plan in the form that ``kafka-reassign-partitions --reassignment-json-file`` reads."""
-    partitions = [{**asdict(partition), "replicas": list(partition.replicas)} for partition in planned]
+    partitions = [
+        {"topic": topic, "partition": partition, "replicas": list(replicas)}
+        for (topic, partition), replicas in planned.items()
+    ]
     return {"version": 1, "partitions": partitions}
 
 
@@ -193,15 +187,15 @@ def find(facts: ClusterFacts, watched: Sequence[WatchedTopic]) -> tuple[Finding,
     return tuple(finding for topic in watched for finding in _of_topic(facts, topic))
 
 
-def plan_replicas(facts: ClusterFacts, watched: Sequence[WatchedTopic]) -> tuple[PartitionReplicas, ...]:
+def plan_replicas(facts: ClusterFacts, watched: Sequence[WatchedTopic]) -> Replicas:
     """Return the partitions whose replicas have to change: there are too few, or all are in one rack."""
     wanted = {topic.topic: topic.replicas or 0 for topic in watched}
-    partitions = [
-        PartitionReplicas(topic, partition.id, partition.replicas)
+    partitions = {
+        (topic, partition.id): partition.replicas
         for topic, description in facts.topics.items()
         if topic in wanted
         for partition in description.partitions
-    ]
+    }
     return reassigned(partitions, wanted, facts.brokers)
 
 
@@ -323,7 +317,7 @@ class Inspection:
 
     topics: tuple[str, ...]
     findings: tuple[Finding, ...]
-    reassignment: tuple[PartitionReplicas, ...]
+    reassignment: Replicas
     differences: tuple[tuple[str, TopicDifference], ...] = ()
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from connect_share.checks.topics import (
     ClusterFacts,
-    PartitionReplicas,
+    Replicas,
     WatchedTopic,
     find,
     kind_of,
@@ -29,9 +29,8 @@ BROKERS = [BrokerDescription(number, rack) for number, rack in RACKS.items()]
 
 
 def planned(*replicas: tuple[int, ...], wanted: int = 3) -> list[tuple[int, ...]]:
-    partitions = [PartitionReplicas("t", number, brokers) for number, brokers in enumerate(replicas)]
-    changed = {found.partition: found.replicas for found in reassigned(partitions, {"t": wanted}, BROKERS)}
-    return [changed.get(number, brokers) for number, brokers in enumerate(replicas)]
+    partitions = {("t", number): brokers for number, brokers in enumerate(replicas)}
+    return [*{**partitions, **reassigned(partitions, {"t": wanted}, BROKERS)}.values()]
 
 
 def test_new_replicas_go_to_other_racks_first_and_leaders_stay() -> None:
@@ -43,45 +42,42 @@ def test_new_replicas_go_to_other_racks_first_and_leaders_stay() -> None:
     assert planned((1, 9), wanted=2) == [(1, 9)]  # broker 9 is down, and may come back
     assert planned((1, 9), wanted=4) == [(1, 9, 3, 2)]
     assert planned((1, 2), (1,), wanted=5) == [(1, 2), (1,)]  # not enough brokers: nothing by halves
-    assert reassignment_json([PartitionReplicas("t", 4, (2, 3))]) == {
+    assert reassignment_json({("t", 4): (2, 3)}) == {
         "version": 1,
         "partitions": [{"topic": "t", "partition": 4, "replicas": [2, 3]}],
     }
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> tuple[list[BrokerDescription], list[PartitionReplicas], dict[str, int]]:
+def clusters(draw: st.DrawFn) -> tuple[list[BrokerDescription], Replicas, dict[str, int]]:
     ids = draw(st.lists(st.integers(1, 9), min_size=1, max_size=7, unique=True))
     racks = st.sampled_from(["a", "b", "c"]) if draw(st.booleans()) else st.none()
     brokers = [BrokerDescription(number, draw(racks)) for number in sorted(ids)]
-    partitions = [
-        PartitionReplicas(topic, number, tuple(draw(st.lists(st.integers(1, 12), min_size=1, max_size=4, unique=True))))
+    partitions = {
+        (topic, number): tuple(draw(st.lists(st.integers(1, 12), min_size=1, max_size=4, unique=True)))
         for topic in ("t", "u")
         for number in range(draw(st.integers(0, 4)))
-    ]
+    }
     return brokers, partitions, {"t": draw(st.integers(0, 5)), "u": draw(st.integers(0, 5))}
 
 
 @given(clusters())
 def test_any_plan_is_complete_safe_and_final(
-    case: tuple[list[BrokerDescription], list[PartitionReplicas], dict[str, int]],
+    case: tuple[list[BrokerDescription], Replicas, dict[str, int]],
 ) -> None:
     brokers, partitions, wanted = case
     plan = reassigned(partitions, wanted, brokers)
-    assert plan == reassigned(list(reversed(partitions)), wanted, brokers)
-    before = {(found.topic, found.partition): found.replicas for found in partitions}
+    assert [*plan.items()] == [*reassigned(dict(reversed(partitions.items())), wanted, brokers).items()]
     racks = {broker.id: broker.rack for broker in brokers}
-    for found in plan:
-        old = before[found.topic, found.partition]
-        assert found.replicas != old
-        assert found.replicas[0] == old[0]
-        assert len(set(found.replicas)) == len(found.replicas) == max(len(old), wanted[found.topic])
-        assert set(found.replicas) - set(old) <= set(racks)
-        assert set(old) <= set(found.replicas) or one_rack(old, racks) is not None
-        assert one_rack(found.replicas, racks) is None or len(set(racks.values())) == 1
-        before[found.topic, found.partition] = found.replicas
-    after = [PartitionReplicas(topic, number, replicas) for (topic, number), replicas in before.items()]
-    assert reassigned(after, wanted, brokers) == ()
+    for place, replicas in plan.items():
+        old = partitions[place]
+        assert replicas != old
+        assert replicas[0] == old[0]
+        assert len(set(replicas)) == len(replicas) == max(len(old), wanted[place[0]])
+        assert set(replicas) - set(old) <= set(racks)
+        assert set(old) <= set(replicas) or one_rack(old, racks) is not None
+        assert one_rack(replicas, racks) is None or len(set(racks.values())) == 1
+    assert reassigned({**partitions, **plan}, wanted, brokers) == {}
 
 
 def topic(*partitions: tuple[int | None, tuple[int, ...], tuple[int, ...]]) -> TopicDescription:
