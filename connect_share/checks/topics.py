@@ -6,7 +6,7 @@ import argparse
 import enum
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -510,10 +510,8 @@ def _inspected(sources: CheckSources, specs: Sequence[TopicSpec], moved_by: str 
         return _inspect_topics(admin, specs, moved_by, sources.note)
 
 
-def _find_all(sources: CheckSources) -> Iterable[Finding]:
-    inspection = _inspected(sources, topic_specs(sources.topic_set), _on_the_topics(sources)[1])
-    # Partitions that differ in nothing else are one finding here; the command of this check names each.
-    return {(topic_of(each), each.id): each for each in inspection.findings}.values()
+def _find_all(sources: CheckSources) -> list[Finding]:
+    return _grouped(_inspected(sources, topic_specs(sources.topic_set), _on_the_topics(sources)[1]).findings)
 
 
 CHECK: Final = Check(

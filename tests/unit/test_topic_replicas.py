@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_share.checks import topics
+from connect_share.checks.sources import CheckSources
 from connect_share.checks.topics import (
     ClusterFacts,
     Replicas,
@@ -19,10 +21,12 @@ from connect_share.checks.topics import (
     reassigned,
     reassignment_json,
 )
+from connect_share.console.output import Output
 from connect_share.errors import ConfigError
 from connect_share.kafka.create import TopicSpec, refuse_illegal, safe_min_isr, vetted_settings
 from connect_share.kafka.descriptions import BrokerDescription, PartitionDescription, TopicDescription
 from connect_share.model.records import TopicType
+from connect_share.worker_config import ClientSettings, TopicSet
 
 RACKS = {1: "a", 2: "a", 3: "b"}
 BROKERS = [BrokerDescription(number, rack) for number, rack in RACKS.items()]
@@ -67,7 +71,7 @@ def test_any_plan_is_complete_safe_and_final(
 ) -> None:
     brokers, partitions, wanted = case
     plan = reassigned(partitions, wanted, brokers)
-    assert [*plan.items()] == [*reassigned(dict(reversed(partitions.items())), wanted, brokers).items()]
+    assert [*plan.items()] == [*reassigned(dict([*partitions.items()][::-1]), wanted, brokers).items()]
     racks = {broker.id: broker.rack for broker in brokers}
     for place, replicas in plan.items():
         old = partitions[place]
@@ -122,6 +126,16 @@ def test_what_is_found() -> None:
     assert found_in(None, wanted=4) == [("cannot-be-created", None)]
     assert found_in(None, internal=True) == []  # made when it is first used
     assert found_in(None, wanted=4, internal=True) == [("cannot-be-created", None)]
+
+
+def test_check_all_says_of_each_partition_what_is_to_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = ClusterFacts(BROKERS, {"t": topic((None, (7,), ()), (None, (8,), ()), (None, (8,), ()))})
+    found = find(facts, [WatchedTopic("t", 1, "the.factor", "nothing works")])
+    monkeypatch.setattr(topics, "_on_the_topics", lambda _: ([], None))
+    monkeypatch.setattr(topics, "_inspected", lambda *_: topics.Inspection(("t",), found, {}))
+    sources = CheckSources(TopicSet({TopicType.CONFIG: "t"}, ClientSettings()), Output("check all"))
+    shown = [(each.where, each.remedy) for each in topics.CHECK.find(sources)]
+    assert shown == [("t[0]", "start broker 7"), ("t[1-2]", "start broker 8")]
 
 
 @pytest.mark.parametrize("topic_type", TopicType)
