@@ -7,21 +7,21 @@ those that ``tests.lab.benchmarks.steady_state`` measured.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 from connect_share.console.options import Group, group_order
 from connect_share.contents.cost_model import CostModel, StartSize
-from connect_share.contents.profile import FURTHER, Count, TopicProfile, total
+from connect_share.contents.profile import Count, TopicProfile, total
 from connect_share.contents.startup import CountPlan
 from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import console_admin
-from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType, now_ms
 
 FRAME_BYTES: Final = 145
@@ -263,10 +263,7 @@ class _Plan:
                 return "start"
             return "egress" if (at.egress_bytes_per_s or 0.0) > limits.egress_bytes_per_s else None
 
-        few, many = 0, self._groups * _MOST_FACTOR
-        while few + 1 < many:
-            middle = (few + many) // 2
-            few, many = (middle, many) if beyond(middle) is None else (few, middle)
+        few = bisect_left(range(1, self._groups * _MOST_FACTOR), True, key=lambda groups: beyond(groups) is not None)
         return few, beyond(few + 1)
 
 
@@ -318,14 +315,10 @@ def _recent(admin: Admin, plan: CountPlan, topic_type: TopicType, since_ms: int)
     ranges = plan.topics[topic_type].ranges
     begins = admin.offsets_at([(each.topic, each.partition) for each in ranges], since_ms)
     late = [each._replace(start=max(each.start, begins.get(each[:2], each.end))) for each in ranges]
+    (job,) = plan.jobs(topic_type)
     records: Counter[Group] = Counter()
     size: Counter[Group] = Counter()
-    for batch in plan.topics[topic_type].reader.batches(late):
-        for message in batch:
-            key, value = message.key(), message.value()
-            owner = split_key(topic_type, key)
-            if owner is not None:
-                group = owner[0] if plan.room.admits(owner[0]) else FURTHER
-                records[group] += 1
-                size[group] += len(key or b"") + len(value or b"")
+    for (group, _), count in plan.profiled(topic_type, replace(job, ranges=late).run()).counts().items():
+        records[group] += count.records
+        size[group] += count.bytes
     return Recent(sum(max(0, each.end - each.start) for each in late), records, size)
