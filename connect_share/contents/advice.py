@@ -18,7 +18,7 @@ from typing import Any, Final
 from connect_share.contents.cost_model import CostModel
 from connect_share.contents.profile import Chunk, PartitionProfile, TopicProfile
 from connect_share.errors import listed
-from connect_share.kafka.create import TOMBSTONES_MS
+from connect_share.kafka.create import TOMBSTONES_MS, cleanup_policy
 from connect_share.model.records import TopicType
 
 _NEVER_MS: Final = 2**63 - 1
@@ -40,16 +40,11 @@ class CleanerSettings:
     @classmethod
     def of(cls, configs: Mapping[str, str]) -> CleanerSettings:
         """Return the effective settings of a topic; those that the broker does not name have Kafka's default."""
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = {"cleanup_policy": cleanup_policy(configs) or cls().cleanup_policy}
         for field in fields(cls):
-            text = configs.get(field.name.replace("_", "."))
             default: Any = field.default
-            if text is None:
-                continue
-            if field.name == "cleanup_policy":
-                policy = frozenset(part.strip().lower() for part in text.split(",")) - {""}
-                values[field.name] = policy or default
-            else:
+            text = configs.get(field.name.replace("_", "."))
+            if text is not None and field.name not in values:
                 values[field.name] = type(default)(text)
         return cls(**values)
 
