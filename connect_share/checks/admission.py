@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from connect_share.checks import collisions
-from connect_share.checks.finding import Finding, Severity, named
+from connect_share.checks.finding import Finding, Severity, limited, named
 from connect_share.checks.sources import GroupRecords, GroupState, TopicsState
 from connect_share.console.options import Group, shown_group
 from connect_share.console.output import plural
@@ -59,7 +59,7 @@ def find(new: NewGroup, state: TopicsState, sealed: Collection[Group]) -> Iterat
     without = replace(state, groups=others)
     before = {(each.id, each.what) for each in collisions.find(without)}
     joined = replace(state, groups=[*others, _joining(new)])
-    yield from (each for each in collisions.find(joined) if (each.id, each.what) not in before)
+    yield from limited(each for each in collisions.find(joined) if (each.id, each.what) not in before)
 
 
 def _joining(new: NewGroup) -> GroupState:

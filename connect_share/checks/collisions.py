@@ -24,13 +24,13 @@ def find(state: TopicsState, plain_group_id: str | None = None) -> Iterator[Find
     where = ", ".join(state.topics.values())
     if state.two_clusters is not None:
         yield two_plain_clusters(state.topics[TopicType.STATUS], state.two_clusters)
-    yield from limited(_odd_keys(state, where))
-    yield from limited(_nested(state.groups, where))
-    yield from limited(_transactional_ids(state, where))
-    yield from limited(_sinks(state, where))
+    yield from _odd_keys(state, where)
+    yield from _nested(state.groups, where)
+    yield from _transactional_ids(state, where)
+    yield from _sinks(state, where)
     ids = {each.group or plain_group_id for each in state.groups}
-    yield from limited(_group_of_sinks(sorted(filter(None, ids)), state, where))
-    yield from limited(_same_sources(state, where))
+    yield from _group_of_sinks(sorted(filter(None, ids)), state, where)
+    yield from _same_sources(state, where)
 
 
 def two_plain_clusters(status_topic: str, what: str) -> Finding:
@@ -175,7 +175,7 @@ CHECK: Final = Check(
     "are groups or connectors in each other's way?",
     "Look for two clusters with plain keys, ids and names that are read in two ways, transactional ids and consumer "
     "groups that connectors of two groups share, and sources that two groups read.",
-    lambda sources: find(sources.state, sources.plain_group_id),
+    lambda sources: limited(find(sources.state, sources.plain_group_id)),
     refuses_group="collisions are between groups",
     place=40,
 )

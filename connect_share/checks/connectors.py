@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from connect_share.checks.finding import Finding, Severity
+from connect_share.checks.finding import Finding, Severity, limited, named
 from connect_share.checks.worker_file import (
     CLIENT_KINDS,
     INTERCEPTORS,
@@ -38,11 +38,12 @@ def check_connectors(
     config: WorkerConfig, connectors: Mapping[str, Mapping[str, Any]], *, sources: Collection[str] = ()
 ) -> tuple[Finding, ...]:
     """Check the configurations of a group's connectors. ``sources`` are the names of those that are known to be sources."""
-    return tuple(
+    found = (
         finding
         for name in sorted(connectors)
         for finding in _CheckedConnector(config, name, connectors[name], is_source=name in sources).findings()
     )
+    return tuple(limited(found))
 
 
 class _CheckedConnector:
@@ -120,7 +121,7 @@ class _CheckedConnector:
         return worker_finding(
             Severity.WARNING if doubt else Severity.ERROR,
             property_name,
-            f"connector '{self._name}': {property_name} {text}{doubt}",
+            f"connector '{named([self._name])}': {property_name} {text}{doubt}",
             add=add,
             connector=self._name,
         )

@@ -78,8 +78,8 @@ def policy_finding(command: str, topic: str, fault: PolicyFault) -> Finding:
 
 
 def of_group(group: Group, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield findings as those of one group."""
-    return (replace(finding, group=shown_group(group)) for finding in findings)
+    """Yield findings as those of one group, as many as :func:`limited` does."""
+    return (replace(finding, group=shown_group(group)) for finding in limited(findings))
 
 
 def errors_first(findings: Iterable[Finding]) -> list[Finding]:
@@ -99,16 +99,22 @@ def place(topic: str, group: Group, connector: str | None = None) -> str:
     return f"{topic}, group {shown_group(group)}{of}"
 
 
-def limited(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Yield findings of one kind up to :data:`MOST_FINDINGS`, then one that says how many more there are."""
-    last, more = None, 0
-    for number, finding in enumerate(findings):
-        if number < MOST_FINDINGS:
+def limited(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings of each kind up to :data:`MOST_FINDINGS`, then for each kind one that says how many more there are.
+
+    Errors and warnings count each for themselves: who makes up warnings hides no error.
+    """
+    counts, last = Counter[tuple[str, Severity]](), dict[tuple[str, Severity], Finding]()
+    for finding in findings:
+        kind = (finding.id, finding.severity)
+        counts[kind] += 1
+        if counts[kind] <= MOST_FINDINGS:
             yield finding
         else:
-            last, more = finding, more + 1
-    if last is not None:
-        yield replace(last, what=f"and {plural(more, 'more finding')} of this kind, not shown")
+            last[kind] = finding
+    for kind, finding in last.items():
+        more = plural(counts[kind] - MOST_FINDINGS, "more finding")
+        yield replace(finding, what=f"and {more} of this kind, not shown")
 
 
 def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from connect_share.checks.check import Check
 from connect_share.checks.collisions import two_plain_clusters
-from connect_share.checks.finding import Finding, Severity, limited, named, of_group, place
+from connect_share.checks.finding import Finding, Severity, named, of_group, place
 from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import ConfigKey, StatusKey
@@ -56,7 +56,7 @@ def find(
     """Yield what is found of a group whose statuses can be read."""
     where = place(topics[TopicType.STATUS], state.group)
     if workers:
-        yield from limited(_of_others(where, state, workers, now_ms, elsewhere))
+        yield from _of_others(where, state, workers, now_ms, elsewhere)
         if TopicType.CONFIG in topics and TopicType.CONFIG not in state.sealed:
             yield from _of_configured(where, state, now_ms)
         return

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from connect_share.checks.check import Check, in_each_group
-from connect_share.checks.finding import Finding, Severity, limited, place
+from connect_share.checks.finding import Finding, Severity, place
 from connect_share.checks.sources import GroupState
 from connect_share.console.output import plural
 from connect_share.errors import command_line
@@ -112,8 +112,8 @@ def find(topic: str, state: GroupState) -> Iterator[Finding]:
         (order.missing, "order-tasks-missing", Severity.ERROR, _MISSING),
         (order.doomed, "order-compaction", Severity.WARNING, _DOOMED),
     ):
-        yield from limited(Finding(kind, severity, place(topic, state.group, name), *texts) for name in names)
-    yield from limited(
+        yield from (Finding(kind, severity, place(topic, state.group, name), *texts) for name in names)
+    yield from (
         Finding(
             "order-half-reconfiguration",
             Severity.WARNING,

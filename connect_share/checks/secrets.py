@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from connect_share.checks.check import Check, in_each_group
-from connect_share.checks.finding import Finding, Severity, limited, named, place
+from connect_share.checks.finding import Finding, Severity, named, place
 from connect_share.checks.sources import GroupState
 from connect_share.model.keys import ConfigKey, subject_of
 from connect_share.model.records import TopicType
@@ -24,7 +24,7 @@ def find(topic: str, state: GroupState) -> Iterator[Finding]:
         properties = properties_of(record)
         if names := clear_text_secrets(properties if isinstance(properties, dict) else {}):
             found.setdefault(subject.connector, set()).update(names)
-    yield from limited(
+    yield from (
         Finding(
             "secrets-clear-text",
             Severity.ERROR,

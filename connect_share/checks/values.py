@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from connect_share.checks.check import Check
-from connect_share.checks.finding import Finding, Severity, limited, of_group, place
+from connect_share.checks.finding import Finding, Severity, of_group, place
 from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console.output import plural
 from connect_share.errors import command_line
@@ -87,7 +87,7 @@ def find(topics: Mapping[TopicType, str], state: GroupState) -> Iterator[Finding
     """Yield what is found of one group; nothing of topics whose values cannot be opened."""
     for topic_type, of_topic in _FINDERS:
         if topic_type in topics and topic_type not in state.sealed:
-            yield from limited(of_topic(topics[topic_type], state))
+            yield from of_topic(topics[topic_type], state)
 
 
 def _in_groups(sources: CheckSources) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from connect_share.checks.finding import Finding, Severity
+from connect_share.checks.finding import Finding, Severity, named
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.model.records import TopicType
@@ -75,7 +75,8 @@ def worker_finding(
 
 def in_file(finding: Finding, file: Path) -> Finding:
     """Return a finding with the file it was found in."""
-    return replace(finding, where=str(file) if finding.connector is None else f"{file}, connector {finding.connector}")
+    of = "" if finding.connector is None else f", connector {named([finding.connector])}"
+    return replace(finding, where=f"{file}{of}")
 
 
 def with_remedy(finding: Finding) -> str:

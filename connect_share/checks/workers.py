@@ -14,7 +14,7 @@ from http.client import HTTPException
 from typing import Final, NamedTuple
 
 from connect_share.checks.check import Check, add_check_options
-from connect_share.checks.finding import Finding, Severity, limited, named, of_group, place
+from connect_share.checks.finding import Finding, Severity, named, of_group, place
 from connect_share.checks.sources import CheckSources
 from connect_share.console.options import Parser
 from connect_share.console.output import plural
@@ -100,7 +100,7 @@ def find(
     """
     finding = partial(_finding, where, command)
     elsewhere = {each.member_id: what for each in group.members if (what := _elsewhere(group, each, config))}
-    yield from limited(finding("other-topic", _OTHER_TOPIC, what) for what in elsewhere.values())
+    yield from (finding("other-topic", _OTHER_TOPIC, what) for what in elsewhere.values())
     if not group.is_settled:
         names = named(sorted(map(_name, group.members)))
         looks = f"calm in {group.calm} of {plural(group.looks, 'look')}"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from connect_share.backup.rewrites import Mending, _stays, plan_order, plan_orphans, plan_values
 from connect_share.checks import collisions, order, orphans, secrets, sizes, values
-from connect_share.checks.finding import MOST_FINDINGS, Finding, Severity, errors_first
+from connect_share.checks.finding import MOST_FINDINGS, Finding, Severity, errors_first, exit_code, of_group
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import is_lost, orphans_of
 from connect_share.checks.sources import REQUEST_SIZE, GroupState, TopicsState
@@ -171,9 +171,20 @@ def test_findings_about_made_up_connectors_are_bounded() -> None:
         for n in range(MOST_FINDINGS + 5)
         for pair in ((f"commit-c{n}", '{"tasks":1}'), (f"connector-c{n}", CONNECTOR))
     ]
-    found = only(state_of({CONFIG: records(CONFIG, *pairs, group="g")}))
+    found = [*of_group(None, only(state_of({CONFIG: records(CONFIG, *pairs, group="g")})))]
     assert len(found) == MOST_FINDINGS + 1
     assert found[-1].what == "and 5 more findings of this kind, not shown"
+
+
+def test_findings_about_made_up_connectors_hide_no_error() -> None:
+    made_up = [(f"commit-c{n}", "garbage") for n in range(2 * MOST_FINDINGS)]
+    log = records(CONFIG, *made_up, ("connector-a", "garbage"), ("commit-last", "garbage"), group="g")
+    found = [*of_group(None, values.find(TOPICS, state_of({CONFIG: log}).groups[0]))]
+    assert [each.severity for each in found].count(Severity.ERROR) == exit_code(found) == 1
+    # By name the last but one of all, so it is not shown.
+    sizes_of = [(b"g%d.connector-a" % n, 11_000 if n == 98 else 8_000) for n in range(MOST_FINDINGS + 5)]
+    found = [*sizes.find(profiled(*sizes_of, configs={"max.message.bytes": "10000"}), REQUEST_SIZE)]
+    assert [each.severity for each in found].count(Severity.ERROR) == exit_code(found) == 1
 
 
 STATUS_VALUE = '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":1}'

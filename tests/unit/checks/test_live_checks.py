@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from connect_share.checks import transactions
 from connect_share.checks.admission import NewGroup, StartupEffect, find_slow
 from connect_share.checks.admission import find as find_admission
-from connect_share.checks.finding import Severity
+from connect_share.checks.finding import MOST_FINDINGS, Severity
 from connect_share.checks.liveness import LONG_MS, WorkerIds, find, live_workers
 from connect_share.checks.orphans import find_lost
 from connect_share.checks.rights import NEEDS, Resource, When, missing
@@ -204,6 +204,16 @@ def test_an_id_that_is_the_consumer_group_of_a_sink_is_not_admitted() -> None:
     for moved in (None, moves):
         new = NewGroup(ClusterGroupId("connect-orders"), members=0, exactly_once=False, sealed=False, moves=moved)
         assert [each.id for each in find_admission(new, state, ())] == ["collision-group-of-sink"]
+
+
+def test_what_the_new_group_brings_is_said_however_much_is_there() -> None:
+    sink = '{"properties":{"connector.class":"C","topics":"t"}}'
+    names = [(f"connector-{name}", sink) for name in (*range(MOST_FINDINGS + 5), "zebra")]
+    log = [*records(CONFIG, *names, group="a"), *records(CONFIG, *names[:-1], group="b")]
+    (moves,) = state_of({CONFIG: records(CONFIG, ("connector-zebra", sink))}).groups
+    new = NewGroup(ClusterGroupId("new"), members=0, exactly_once=False, sealed=False, moves=moves)
+    (found,) = find_admission(new, state_of({CONFIG: log}), ())
+    assert (found.id, "zebra of a, zebra of new" in found.what) == ("collision-sink-group", True)
 
 
 def test_the_new_group_is_none_of_the_others() -> None:

@@ -15,9 +15,9 @@ from unittest.mock import Mock
 import pytest
 
 from connect_share.checks.connectors import check_connectors
-from connect_share.checks.finding import Finding, Severity
+from connect_share.checks.finding import MOST_FINDINGS, Finding, Severity
 from connect_share.checks.jar import JarSearch, check_jars
-from connect_share.checks.worker_file import check_properties, lines_to_add, worker_lines
+from connect_share.checks.worker_file import check_properties, in_file, lines_to_add, worker_lines
 from connect_share.errors import ConfigError, WorkerPluginError
 from connect_share.jar import INTERCEPTOR_CLASS, JAR_NAME, jar_path
 from connect_share.jar.jar_file import (
@@ -274,6 +274,10 @@ def test_odd_connector_configurations_are_no_trouble() -> None:
     odd: dict[str, Any] = {"offsets.storage.topic": None, "topics": 7, OVERRIDES[0]: None}
     found = check_connectors(config, {"odd": odd, "empty": {}})
     assert [(finding.connector, finding.property_name) for finding in found] == [("odd", OVERRIDES[0])]
+    made_up = {f"{number}{'x' * 10_000}": odd for number in range(MOST_FINDINGS + 5)}
+    found = check_connectors(config, made_up)
+    assert len(found) == MOST_FINDINGS + 1
+    assert all(len(f"{finding.what}{in_file(finding, Path('f')).where}") < 1_000 for finding in found)
 
 
 # Jars.
