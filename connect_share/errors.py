@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class ConnectShareError(Exception):
@@ -264,11 +264,16 @@ class WorkerPluginError(ConnectShareError):
     """The jar for Java workers is missing from this installation, or cannot be written where it is wanted."""
 
 
+_LONGEST_LISTED: Final = 300
+"""Names of groups and connectors come from keys, in which any writer of a topic can put a million characters."""
+
+
 def listed(texts: Iterable[str], most: int, *, separator: str = ", ", last: str = " and ") -> str:
-    """Return texts for people; of more than ``most`` the first ones, and how many more there are."""
+    """Return texts for people, each cut; of more than ``most`` the first ones, and how many more there are."""
     every = list(texts)
+    shown = [text if len(text) <= _LONGEST_LISTED else f"{text[:_LONGEST_LISTED]}..." for text in every[:most]]
     more = f"{last}{len(every) - most:,} more" if len(every) > most else ""
-    return separator.join(every[:most]) + more
+    return separator.join(shown) + more
 
 
 def command_line(program: str, *words: object) -> str:

@@ -96,7 +96,7 @@ def named(names: Sequence[str]) -> str:
 def place(topic: str, group: Group, connector: str | None = None) -> str:
     """Return where something is, for people."""
     of = "" if connector is None else f", connector {named([connector])}"
-    return f"{topic}, group {shown_group(group)}{of}"
+    return f"{topic}, group {named([shown_group(group)])}{of}"
 
 
 def limited(findings: Iterable[Finding]) -> Iterator[Finding]:

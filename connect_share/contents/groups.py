@@ -456,14 +456,14 @@ class TopicFold:
             unrecognized=self._folds.unrecognized,
         )
         placed = {} if self._topic_type is TopicType.CONFIG else folds  # that has one partition
-        several = {group: len(each.fold.places.in_several()) for group, each in placed.items()}
-        contents.notes += [
-            f"{self._topic}: {plural(count, 'key')} of {shown_group(group)} in several partitions, as after partitions were "
-            "added: the newest record by time counts here, but without the jar what a Java worker reads last. A move onto "
-            "other topics leaves one record of each"
-            for group, count in several.items()
-            if count
-        ]
+        several = {group: count for group, each in placed.items() if (count := len(each.fold.places.in_several()))}
+        if several:
+            whose = named_groups(sorted(several, key=group_order))
+            contents.notes.append(
+                f"{self._topic}: {plural(sum(several.values()), 'key')} of {whose} in several partitions, as after "
+                "partitions were added: the newest record by time counts here, but without the jar what a Java worker reads "
+                "last. A move onto other topics leaves one record of each"
+            )
         if beyond:
             contents.notes.append(self._folds.room.said(self._topic, beyond))
         if contents.sealed:

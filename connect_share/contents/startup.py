@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
-from connect_share.console.options import Group, group_order, shown_group
+from connect_share.console.options import Group, group_order, named_groups, shown_group
 from connect_share.console.output import Output, Table
 from connect_share.console.progress_line import ProgressLine
 from connect_share.contents.advice import SHOWN_SETTINGS, Advice, CleanerSettings, Hidden, SettingChange, advise, hidden
@@ -212,8 +212,8 @@ def profile_lines(found: StartupProfile) -> Iterator[str | Table]:
             f"{_seconds(advice.gain_seconds)} by the model; the cleaner needs some time, and for segment.bytes and "
             f"segment.ms the next records"
         )
-    for group in found.too_slow:
-        yield f"above the limit of {found.limit_s:g} s: {shown_group(group)}"
+    if found.too_slow:
+        yield f"above the limit of {found.limit_s:g} s: {named_groups(found.too_slow)}"
     if not found.findings:
         yield "no setting of these topics is worth changing for what is in them now"
 

@@ -17,8 +17,10 @@ from connect_share.checks.finding import MOST_FINDINGS, Finding, Severity, error
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import is_lost, orphans_of
 from connect_share.checks.sources import REQUEST_SIZE, GroupState, TopicsState
+from connect_share.console.options import named_groups
 from connect_share.contents.profile import PartitionCounter, TopicProfile
 from connect_share.errors import LostTopicError
+from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config.override_policy import SINK_GROUP_PROPERTY
 from tests.support.captures import VERSIONS, prefixed
@@ -185,6 +187,14 @@ def test_findings_about_made_up_connectors_hide_no_error() -> None:
     sizes_of = [(b"g%d.connector-a" % n, 11_000 if n == 98 else 8_000) for n in range(MOST_FINDINGS + 5)]
     found = [*sizes.find(profiled(*sizes_of, configs={"max.message.bytes": "10000"}), REQUEST_SIZE)]
     assert [each.severity for each in found].count(Severity.ERROR) == exit_code(found) == 1
+
+
+def test_names_of_groups_are_cut() -> None:
+    """Any writer of a topic can put a million characters in front of a key of Connect."""
+    group = ClusterGroupId("g" * 100_000)
+    (found,) = only(state_of({CONFIG: records(CONFIG, *HEALTHY[1:], HEALTHY[0], group=group)}))
+    assert len(found.where) < 200
+    assert len(named_groups([group])) < 400
 
 
 STATUS_VALUE = '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":1}'
