@@ -38,6 +38,7 @@ from connect_share.worker_config.worker import RESOURCES, file_of
 
 _TIMEOUT_S: Final = 5.0
 _Note = Callable[[str], object]
+_Read = Callable[[WorkerConfig, TopicType], TopicContents]
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,9 @@ def _check_worker_config(arguments: argparse.Namespace, out: Output) -> Result:
     def note(file: Path, text: str) -> None:
         out.note(f"{file}: {text}" if len(files) > 1 else text)
 
-    libs, offline, java = arguments.libs, arguments.offline, for_java(arguments)
-    results = [_check(file, partial(note, file), libs, offline=offline, java=java) for file in files]
+    libs, java = arguments.libs, for_java(arguments)
+    read = None if arguments.offline else _read
+    results = [_check(file, partial(note, file), libs, read=read, java=java) for file in files]
     compared = errors_first(compare_files([(each.file, each.checked) for each in results if each.checked is not None]))
     ok = all(each.ok for each in results) and exit_code(compared) == 0
     members = results[0].members()
@@ -107,8 +109,8 @@ def _members(file: Path, finding: Finding) -> dict[str, Any]:
     }
 
 
-def _check(file: Path, note: _Note, libs: Sequence[Path] = (), *, offline: bool = False, java: bool) -> _Checked:
-    """Check a file; ``java``: Java workers use it, with the jar."""
+def _check(file: Path, note: _Note, libs: Sequence[Path] = (), *, read: _Read | None, java: bool) -> _Checked:
+    """Check a file; ``read``: what reads a topic, if connectors are checked; ``java``: workers with the jar use the file."""
     try:
         properties = load_worker_file(file)
     except ConfigError as exc:
@@ -120,7 +122,7 @@ def _check(file: Path, note: _Note, libs: Sequence[Path] = (), *, offline: bool 
     if not java:
         return _Checked(file, errors_first(found), checked)
     search = _search(libs, os.environ, properties.get(PLUGIN_PATH, ""))
-    of_connectors, connectors = ((), None) if offline else _connectors(checked, note)
+    of_connectors, connectors = ((), None) if read is None else _connectors(checked, note, read)
     findings = errors_first([*found, *check_jars(search, own_jar()), *of_connectors])
     return _Checked(file, findings, checked, connectors, search)
 
@@ -138,18 +140,21 @@ def _search(libs: Sequence[Path], environment: Mapping[str, str], plugin_path: s
     )
 
 
-def _connectors(checked: CheckedFile, note: _Note) -> tuple[Sequence[Finding], int | None]:
+def _connectors(checked: CheckedFile, note: _Note, read: _Read) -> tuple[Sequence[Finding], int | None]:
     """Return the findings and the number of connectors, ``None`` if the cluster was not asked, or did not answer."""
     config = checked.config
     if config is None or not checked.reachable:
         note("connectors were not checked: errors in the file prevent reading the config topic")
         return (), None
     try:
-        states = _states(config, note, sharing_enabled=checked.sharing_enabled)
-        two_clusters = _two_plain_clusters(config)
+        topic = read(config, TopicType.CONFIG)
+        two_clusters = _two_plain_clusters(config, read)
     except (BrokerError, StoreError, TopicError) as exc:
         note(f"connectors were not checked: {exc}")
         return (), None
+    for text in topic.notes:
+        note(text)
+    states = _states(topic, ClusterGroupId(config.group_id), sharing_enabled=checked.sharing_enabled)
     found: list[Finding] = []
     for state in states:
         configs = {name: state.connector_config(name) or {} for name in state.connectors()}
@@ -160,20 +165,17 @@ def _connectors(checked: CheckedFile, note: _Note) -> tuple[Sequence[Finding], i
     return tuple(dict.fromkeys(found)), sum(len(state.connectors()) for state in states)
 
 
-def _states(config: WorkerConfig, note: _Note, *, sharing_enabled: bool) -> tuple[ClusterConfigState, ...]:
+def _states(topic: TopicContents, own: Group, *, sharing_enabled: bool) -> tuple[ClusterConfigState, ...]:
     """Return the group's connectors, and those with plain keys where they can only be its own: not moved yet."""
-    own: Group = ClusterGroupId(config.group_id)
-    topic = _read(config, TopicType.CONFIG, (own, None))
-    for text in topic.notes:
-        note(text)
-    wanted = [own] if sharing_enabled and topic.others else [own, None]
+    has_others = topic.others or topic.groups.keys() - {own, None}
+    wanted = [own] if sharing_enabled and has_others else [own, None]
     return tuple(topic.groups[group] for group in wanted if group in topic.groups)
 
 
-def _two_plain_clusters(config: WorkerConfig) -> list[Finding]:
+def _two_plain_clusters(config: WorkerConfig, read: _Read) -> list[Finding]:
     """Return a finding if two clusters with plain keys use the topics; no worker file shows that."""
     try:
-        topic = _read(config, TopicType.STATUS, (None,))
+        topic = read(config, TopicType.STATUS)
     except TopicMissingError:
         return []  # a worker creates it
     if topic.two_clusters is None:
@@ -181,9 +183,9 @@ def _two_plain_clusters(config: WorkerConfig) -> list[Finding]:
     return [worker_finding(Severity.WARNING, TOPIC_PROPERTIES[TopicType.STATUS], topic.two_clusters)]
 
 
-def _read(config: WorkerConfig, topic_type: TopicType, groups: Sequence[Group]) -> TopicContents:
+def _read(config: WorkerConfig, topic_type: TopicType) -> TopicContents:
     topic_set = replace(TopicSet.of(config), topics={topic_type: config.topic(topic_type)})
-    return read_topics(topic_set, [topic_type], groups=groups).topics[topic_type]
+    return read_topics(topic_set, [topic_type], groups=(ClusterGroupId(config.group_id), None)).topics[topic_type]
 
 
 def _lines(result: _Checked) -> Iterator[str]:
@@ -239,7 +241,11 @@ def _find_all(sources: CheckSources) -> list[Finding]:
     if sources.topic_set.worker is not None and not sources.topic_set.worker.sharing_enabled:
         sources.note(f"{file} has no topic sharing: it was not checked for that (check worker-config)")
         return []
-    return [in_file(finding, file) for finding in _check(file, sources.note, java=sources.java).findings]
+
+    def read(_: WorkerConfig, topic_type: TopicType) -> TopicContents:
+        return sources.contents.topics[topic_type]  # read already
+
+    return [in_file(finding, file) for finding in _check(file, sources.note, read=read, java=sources.java).findings]
 
 
 CHECK: Final = Check(
