@@ -32,7 +32,7 @@ from connect_share.kafka.descriptions import (
     TopicDescription,
     worker_id_of,
 )
-from connect_share.kafka.waits import ANSWER_S, CHANGES, Awaited, longest_wait_s
+from connect_share.kafka.waits import ANSWER_S, CHANGES, Awaited, kept_admin, longest_wait_s
 from connect_share.worker_config import ClientSettings, Isolation
 
 _TIMEOUT_S: Final = 1.0
@@ -638,6 +638,12 @@ class Admin:
     def _cluster(self, timeout_s: float) -> Any:
         future = self._client.describe_cluster(request_timeout=timeout_s)
         return result_of(future, f"asking cluster {self.bootstrap_servers}", timeout_s=timeout_s)
+
+
+def admin_for(settings: ClientSettings, client_id: str) -> contextlib.AbstractContextManager[Admin]:
+    """Return an admin client for a block; while a command runs it is the same each time."""
+    key = (client_id, frozenset(settings.properties.items()))
+    return kept_admin(key, lambda: Admin(settings, client_id=client_id))
 
 
 def _values(entries: Mapping[str, Any], *, own: bool = False) -> dict[str, str]:

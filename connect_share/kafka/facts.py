@@ -16,12 +16,12 @@ from connect_share.errors import (
     TopicMissingError,
     command_line,
 )
-from connect_share.kafka.admin import Admin
+from connect_share.kafka.admin import Admin, admin_for
 from connect_share.kafka.client import Deadline, Message, to_record, to_whole_record
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
 from connect_share.kafka.descriptions import TopicDescription
 from connect_share.kafka.read import Reader, owners_of_open
-from connect_share.kafka.waits import Awaited, kept_admin, longest_wait_s
+from connect_share.kafka.waits import Awaited, longest_wait_s
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import ClusterGroupId, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
@@ -133,10 +133,8 @@ _ASK_AGAIN_S: Final = 0.2
 
 
 def admin_of(worker: WorkerConfig) -> AbstractContextManager[Admin]:
-    """Return an admin client of the worker's cluster for a block; while a command runs it is the same each time."""
-    settings, client_id = worker.admin_settings(), worker.client_id(MIGRATE_CLIENT_ID)
-    key = (client_id, frozenset(settings.properties.items()))
-    return kept_admin(key, lambda: Admin(settings, client_id=client_id))
+    """Return an admin client of the worker's cluster, as :func:`admin_for` does."""
+    return admin_for(worker.admin_settings(), worker.client_id(MIGRATE_CLIENT_ID))
 
 
 def read_records(

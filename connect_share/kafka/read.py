@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from connect_share.errors import BrokerError, ConnectShareError, ReadToEndTimeoutError, command_line
-from connect_share.kafka.admin import Admin
+from connect_share.kafka.admin import Admin, admin_for
 from connect_share.kafka.client import (
     Consumer,
     KafkaError,
@@ -70,9 +70,9 @@ _BULK_SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
-def console_admin(topic_set: TopicSet) -> Admin:
-    """Return an admin client of a command that looks at topics; the caller closes it."""
-    return Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID)
+def console_admin(topic_set: TopicSet) -> AbstractContextManager[Admin]:
+    """Return an admin client of a command that looks at topics, as :func:`admin_for` does."""
+    return admin_for(topic_set.settings, CONSOLE_CLIENT_ID)
 
 
 class Apart(NamedTuple):
