@@ -47,7 +47,6 @@ from connect_share.model.config_state import closed_by
 from connect_share.model.records import TopicType
 from connect_share.worker_config import ClientSettings
 
-
 Replicas = Mapping[tuple[str, int], tuple[int, ...]]
 """By topic and partition the brokers that hold it, or should; the first one leads when it can."""
 

@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connect_share.console.options import Group, named_groups
+from connect_share.model.keys import ClusterGroupId
 
 MOST_GROUPS: Final = 10_000
 """A limit: any writer of a topic can invent groups, and each takes some kilobytes here."""
+LONGEST_ID: Final = 32_767
+"""Kafka's limit of a ``group.id``: a longer text in front of a key is of no cluster, and is never kept."""
 _MOST_NAMED: Final = 100
+_LONGEST_NAMED: Final = 100
 
 
 @dataclass
@@ -34,15 +38,17 @@ class GroupRoom:
 
     def admits(self, group: Group) -> bool:
         """Return whether a group is kept; count its record if it is not."""
-        if group in self.left_out:
-            self.left_out[group] += 1
+        is_long = group is not None and len(group) > LONGEST_ID
+        name = str.__new__(ClusterGroupId, f"{group[:_LONGEST_NAMED]}…") if group is not None and is_long else group
+        if name in self.left_out:
+            self.left_out[name] += 1
         elif group in self.others or group in self.own:
             return True
-        elif len(self.others) < self.limit:
+        elif not is_long and len(self.others) < self.limit:
             self.others.add(group)
             return True
         elif len(self.left_out) < _MOST_NAMED:
-            self.left_out[group] = 1
+            self.left_out[name] = 1
         return False
 
     def most_left_out(self) -> list[Group]:

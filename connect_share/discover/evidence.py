@@ -15,7 +15,7 @@ from typing import Any, Final, assert_never
 
 from connect_share.console.options import Group
 from connect_share.console.output import plural
-from connect_share.contents.group_room import MOST_GROUPS
+from connect_share.contents.group_room import LONGEST_ID, MOST_GROUPS
 from connect_share.errors import ValueFormatError
 from connect_share.model.config import MOVED, moved_in
 from connect_share.model.config_state import Moved, TargetState
@@ -204,7 +204,7 @@ class TypeEvidence:
     def add(self, record: Record, group: Group, original: Key) -> None:
         """Consider one record under a key of this type."""
         if group not in self.groups:
-            if len(self.groups) >= MOST_GROUPS:
+            if len(self.groups) >= MOST_GROUPS or len(group or "") > LONGEST_ID:
                 return
             self.groups[group] = GroupEvidence()
             if group is not None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.checks import topics
-from connect_share.checks.sources import CheckSources
 from connect_share.checks.topics import (
     ClusterFacts,
     Replicas,
@@ -21,12 +21,10 @@ from connect_share.checks.topics import (
     reassigned,
     reassignment_json,
 )
-from connect_share.console.output import Output
 from connect_share.errors import ConfigError
 from connect_share.kafka.create import TopicSpec, refuse_illegal, safe_min_isr, vetted_settings
 from connect_share.kafka.descriptions import BrokerDescription, PartitionDescription, TopicDescription
 from connect_share.model.records import TopicType
-from connect_share.worker_config import ClientSettings, TopicSet
 
 RACKS = {1: "a", 2: "a", 3: "b"}
 BROKERS = [BrokerDescription(number, rack) for number, rack in RACKS.items()]
@@ -133,8 +131,7 @@ def test_check_all_says_of_each_partition_what_is_to_be_done(monkeypatch: pytest
     found = find(facts, [WatchedTopic("t", 1, "the.factor", "nothing works")])
     monkeypatch.setattr(topics, "_on_the_topics", lambda _: ([], None))
     monkeypatch.setattr(topics, "_inspected", lambda *_: topics.Inspection(("t",), found, {}))
-    sources = CheckSources(TopicSet({TopicType.CONFIG: "t"}, ClientSettings()), Output("check all"))
-    shown = [(each.where, each.remedy) for each in topics.CHECK.find(sources)]
+    shown = [(each.where, each.remedy) for each in topics.CHECK.find(Mock(topic_set=Mock(topics={})))]
     assert shown == [("t[0]", "start broker 7"), ("t[1-2]", "start broker 8")]
 
 

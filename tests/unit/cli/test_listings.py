@@ -11,10 +11,11 @@ import pytest
 
 from connect_share.cli.__main__ import main
 from connect_share.cli.get import list_connectors, list_offsets
-from connect_share.console.options import shown_group
+from connect_share.console.options import named_groups, shown_group
 from connect_share.console.output import Result, Table
-from connect_share.contents.group_room import GroupRoom
+from connect_share.contents.group_room import LONGEST_ID, GroupRoom
 from connect_share.contents.groups import Contents, TopicFold
+from connect_share.discover.evidence import TopicEvidence
 from connect_share.model.config import connector_config_record, task_commit_record, task_config_record
 from connect_share.model.keys import ClusterGroupId, StatusKey, prefix_key
 from connect_share.model.offsets import offset_key
@@ -160,6 +161,19 @@ def test_who_has_too_many_keys_is_left_out_and_nobody_else(group: str) -> None:
     with_room = TopicFold("t", TopicType.OFFSET, room=GroupRoom([left], 6_000))
     with_room.apply(records)
     assert {*with_room.contents().groups} == {"small", "own", left}
+
+
+def test_a_group_that_no_cluster_can_have_takes_no_room() -> None:
+    """Ten thousand of such ids, a million characters each, are a few megabytes where they are compressed."""
+    group = ClusterGroupId("g" * (LONGEST_ID + 1))
+    room = GroupRoom()
+    assert [room.admits(each) for each in (group, group, None)] == [False, False, True]
+    assert [(len(each or ""), records) for each, records in room.left_out.items()] == [(101, 2)]
+    assert len(named_groups([group])) < 400
+    assert GroupRoom([group]).admits(group)
+    evidence = TopicEvidence("t")
+    evidence.add(Record("t", 0, 0, 0, prefix_key(group, _OFFSET), b"{}"))
+    assert evidence.types[TopicType.OFFSET].groups == {}
 
 
 @pytest.mark.parametrize("group", ["large.", ""], ids=["large", "plain keys"])

@@ -108,9 +108,7 @@ def test_every_code_has_a_translation(code: int) -> None:
     ],
 )
 def test_missing_right_is_named(name: str, right: str) -> None:
-    found = client.translate(
-        client.KafkaError(getattr(client.KafkaError, name)), "writing to topic t", "WRITE"
-    )
+    found = client.translate(client.KafkaError(getattr(client.KafkaError, name)), "writing to topic t", "WRITE")
     assert right in str(found)
 
 
