@@ -15,10 +15,10 @@ from connect_share.console.program import Command
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.startup import CountPlan, count_topics
 from connect_share.contents.usage import (
+    COLUMNS,
     DEFAULT_EGRESS_BYTES,
     DEFAULT_START_S,
     DEFAULT_WINDOW_S,
-    GroupUsage,
     Usage,
     UsageLimits,
     measured_usage,
@@ -73,7 +73,7 @@ def _usage(arguments: argparse.Namespace, out: Output) -> Result:
 def _csv_lines(found: Usage) -> list[str]:
     rows = [each.members_of_row() for each in found.groups]
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(GroupUsage.NAMES), lineterminator="\n")
+    writer = csv.DictWriter(text, list(COLUMNS), lineterminator="\n")
     writer.writeheader()
     writer.writerows({**row, "group": shown_group(row["group"])} for row in rows)
     return text.getvalue().splitlines()

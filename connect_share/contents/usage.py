@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from connect_share.console.options import Group, group_order
 from connect_share.contents.cost_model import CostModel, StartSize
@@ -101,28 +101,25 @@ class GroupUsage:
     start_s_of_others: float
     members: int | None
 
-    NAMES: ClassVar = (
-        *("group", "records", "bytes", "share", "superseded_records", "live_keys", "largest_record_bytes"),
-        *("records_per_second", "bytes_per_second", "workers", "sent_to_others_bytes_per_second"),
-        "start_seconds_of_others",
-    )
-
     def members_of_row(self) -> dict[str, Any]:
-        """Return the figures for JSON and CSV, in the order of ``NAMES``."""
-        return {
-            "group": self.group,
-            "records": self.count.records,
-            "bytes": self.count.bytes,
-            "share": round(self.share, 4),
-            "superseded_records": self.count.superseded_records,
-            "live_keys": self.count.live_keys,
-            "largest_record_bytes": self.count.largest_record_bytes,
-            "records_per_second": round(self.records_per_s, 4),
-            "bytes_per_second": round(self.bytes_per_s, 2),
-            "workers": self.members,
-            "sent_to_others_bytes_per_second": _rounded(self.sent_to_others_per_s),
-            "start_seconds_of_others": round(self.start_s_of_others, 6),
-        }
+        """Return the figures for JSON and CSV."""
+        return {name: figure(self) for name, figure in COLUMNS.items()}
+
+
+COLUMNS: Final[Mapping[str, Callable[[GroupUsage], Any]]] = {
+    "group": lambda each: each.group,
+    "records": lambda each: each.count.records,
+    "bytes": lambda each: each.count.bytes,
+    "share": lambda each: round(each.share, 4),
+    "superseded_records": lambda each: each.count.superseded_records,
+    "live_keys": lambda each: each.count.live_keys,
+    "largest_record_bytes": lambda each: each.count.largest_record_bytes,
+    "records_per_second": lambda each: round(each.records_per_s, 4),
+    "bytes_per_second": lambda each: round(each.bytes_per_s, 2),
+    "workers": lambda each: each.members,
+    "sent_to_others_bytes_per_second": lambda each: _rounded(each.sent_to_others_per_s),
+    "start_seconds_of_others": lambda each: round(each.start_s_of_others, 6),
+}
 
 
 @dataclass(frozen=True)
