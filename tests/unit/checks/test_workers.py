@@ -57,16 +57,8 @@ def worker(name: str, position: int, assigned: int, *, runs: int = 0, **given: A
     items = ConnectorsAndTasks((), tuple(ConnectorTaskId(name, number) for number in range(runs)))
     state = ExtendedWorkerState(f"http://{name}:1/", position)
     assignment = ExtendedAssignment("m", "http://a:1/", assigned, items, **given)
-    return GroupMember(
-        f"m-{name}",
-        name,
-        f"{name}:1",
-        "sessioned",
-        "h",
-        "Stable",
-        encode_worker_state(state),
-        encode_assignment(assignment),
-    )
+    data = encode_worker_state(state), encode_assignment(assignment)
+    return GroupMember(f"m-{name}", name, f"{name}:1", "sessioned", "h", "Stable", *data)
 
 
 @pytest.mark.parametrize("name", ["one worker", "two workers"])

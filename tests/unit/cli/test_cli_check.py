@@ -107,9 +107,7 @@ def test_where_the_jar_is_looked_for(run: Any, tmp_path: Path, libs: Path, monke
     shutil.copy(jar_path(), second)
     monkeypatch.setenv("CLASSPATH", f"{second}:{libs}/*")
     assert found("--libs", libs) == (1, 2, ["error"])
-
-
-def test_the_jar_under_plugin_path(run: Any, tmp_path: Path, libs: Path) -> None:
+    monkeypatch.delenv("CLASSPATH")
     file = worker_file(tmp_path, plugin__path=f"/nowhere, {libs.parent}")
     ran = run("check", "worker-config", file, "--offline", "--libs", libs)
     assert ran.code == 0

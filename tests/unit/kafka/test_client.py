@@ -165,12 +165,8 @@ def test_forced_settings_win(configs: list[dict[str, object]]) -> None:
 
 
 def test_defaults_can_be_overridden(configs: list[dict[str, object]]) -> None:
-    client.consumer(
-        NOWHERE.overlaid({"group.id": "mine"}),
-        client_id="c",
-        isolation=Isolation.READ_COMMITTED,
-        overrides={"auto.offset.reset": "earliest"},
-    )
+    settings, overrides = NOWHERE.overlaid({"group.id": "mine"}), {"auto.offset.reset": "earliest"}
+    client.consumer(settings, client_id="c", isolation=Isolation.READ_COMMITTED, overrides=overrides)
     client.producer(NOWHERE, client_id="p", overrides={"linger.ms": "5", "message.timeout.ms": "120000"})
     consumer, producer = configs
     assert (consumer["group.id"], consumer["auto.offset.reset"]) == ("mine", "earliest")
@@ -217,11 +213,9 @@ def test_closed_while_the_broker_answers(
 
     def lost(_client: object, asked: Any = (), **_options: object) -> Any:
         admin.close()
-        return (
-            Future()
-            if call == "describe_cluster"
-            else {each: Future() for each in (asked if call.endswith("configs") else ["t"])}
-        )
+        if call == "describe_cluster":
+            return Future()
+        return {each: Future() for each in (asked if call.endswith("configs") else ["t"])}
 
     def run() -> None:
         try:
