@@ -16,6 +16,7 @@ from connect_share.backup.record_file import RecordFile
 from connect_share.backup.rewrite import StoppedGroup
 from connect_share.cli.offset_changes import ConnectorPlan
 from connect_share.contents.groups import TopicReading
+from connect_share.errors import OpenTransactionError
 from connect_share.exporter.followed_topic import FollowedTopic
 from connect_share.kafka.create import topic_specs
 from connect_share.model.keys import ClusterGroupId
@@ -401,5 +402,9 @@ def test_copies_that_new_workers_would_not_see(site: Site) -> None:
     plan, topic = site.plan(site.small_source(), one), site.topic("shared", CONFIG)
     with opened_by_a_stranger(site, topic):
         refused(migrate("apply", plan, "--yes"), topic)
+        with pytest.raises(OpenTransactionError) as caught:
+            apply_plan(plan)
+        place = {"topic": topic, "partition": 0, "last_stable_offset": 0, "end_offset": 1}
+        assert vars(caught.value).items() >= place.items()
         assert [record.key for record in site.read(topic)] == [b"two.connector-x"]
     assert migrate("apply", plan, "--yes").code == 0

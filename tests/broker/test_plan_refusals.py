@@ -33,14 +33,11 @@ from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, 
 from tests.support.topics import delete_known, pairs_of, transaction
 
 
-def connector(topic: str, name: str) -> list[Record]:
-    return pairs_of(topic, [(f"connector-{name}".encode(), b'{"properties":{}}')], 0)
-
-
 @pytest.mark.parametrize(("support", "sees"), [("enabled", {"a.b"}), ("disabled", {"a.b", "ghost"})])
 def test_each_source_is_read_as_its_own_worker_reads_it(site: Site, support: str, sees: set[str]) -> None:
     source = site.small_source(exactly_once_source_support=support)
-    with transaction(site.settings, site.name, connector(site.topic("own", TopicType.CONFIG), "ghost"), "abort"):
+    ghost = pairs_of(site.topic("own", TopicType.CONFIG), [(b"connector-ghost", b'{"properties":{}}')], 0)
+    with transaction(site.settings, site.name, ghost, "abort"):
         plan_path = site.plan(source, site.shared())
     apply_plan(plan_path)
     assert verify_plan(plan_path).equal
