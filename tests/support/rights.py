@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.lab.embedded.worker import write_properties
 from tests.lab.secure_broker import SecureBroker
 from tests.support.waiting import await_that
 
@@ -124,6 +125,4 @@ def worker_file(
         **{f"{kind}.storage.{number}": "1" for kind in KINDS for number in ("replication.factor", "partitions")},
         **{name.replace("_", "."): value for name, value in changes.items()},
     }
-    path = folder / f"{user}.properties"
-    path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), "ascii")
-    return path
+    return write_properties(folder / f"{user}.properties", properties)

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 
+from connect_share.kafka.admin import Admin
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.offsets import offset_key
@@ -22,7 +22,7 @@ from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, Start
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.sealed import key_text, sealed
-from tests.support.topics import create_topic, ordered_producer, send
+from tests.support.topics import add_partitions, create_topic, ordered_producer, send
 from tests.support.waiting import await_that
 
 PLACES = {
@@ -52,8 +52,8 @@ class Sources:
         for topic_type in TopicType:
             create_topic(self.topics.settings, self.topics.topic(topic_type), 1)
         configs, offsets = self.topics.topic(TopicType.CONFIG), self.topics.topic(TopicType.OFFSET)
-        admin = AdminClient({"bootstrap.servers": self.topics.bootstrap_servers})
-        admin.create_partitions([NewPartitions(offsets, 2)])[offsets].result()
+        with Admin(self.topics.settings, client_id="tests") as admin:
+            add_partitions(admin, self.topics.settings, offsets, 2)
         records = []
         for name, places in PLACES.items():
             file = str(self.file(name))
@@ -73,7 +73,6 @@ class Sources:
                 # On sealed topics the record's own time is a stranger's.
                 own_ms = max(1, 9_000 - at_ms) if seals else at_ms
                 records.append((TopicType.OFFSET, at_ms, Record(offsets, partition, 0, own_ms, key, value)))
-        await_that(lambda: len(admin.list_topics(offsets).topics[offsets].partitions), (2).__eq__, what="added")
         written = [sealed(each, kind, written_ms=time_ms) if seals else each for kind, time_ms, each in records]
         send(ordered_producer(self.topics.settings), written)
 
