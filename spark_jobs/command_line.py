@@ -27,7 +27,7 @@ def parser(job: str, description: str) -> StrictParser:
 
 
 def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int], *, failed: int | None = None) -> int:
-    """Run a job's body; errors of ours become one line on stderr and an exit code: ``failed``, or their own."""
+    """Run a job's body; errors of ours and of files become one line on stderr and an exit code: ``failed``, or their own."""
     limit_s = getattr(options, "timeout", None)
     try:
         with nullcontext() if limit_s is None else longest_wait(limit_s):
@@ -35,6 +35,11 @@ def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int], 
     except ConnectShareError as exc:
         print(f"error: {exc}", file=sys.stderr)
         return exc.exit_code if failed is None else failed
+    except OSError as exc:  # of a file that was named, as for all commands
+        if exc.filename is None:
+            raise
+        print(f"error: {exc.filename}: {exc.strerror}", file=sys.stderr)
+        return ConnectShareError.exit_code if failed is None else failed
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return InterruptionError.exit_code
