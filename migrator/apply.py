@@ -345,11 +345,7 @@ def follow_plan(
         AlreadyAppliedError: the cut-over has been.
         DestinationUsedError: new workers have written at the destination.
     """
-    manifest = run.applied()
-    require_made_to_follow(run)
-    require_may_follow(manifest)
-    check_all(run, progress)
-    require_unused(run)
+    check_to_follow(run, progress)
     follower = Follower(run)
     request = request_path(run.plan_path)
     request.unlink(missing_ok=True)  # of a cut-over that was killed while it waited; one that waits asks again
@@ -360,6 +356,14 @@ def follow_plan(
             return run.applied()
         if not lag.offsets:
             time.sleep(ROUND_S)
+
+
+def check_to_follow(run: MigrationRun, progress: Progress) -> None:
+    """Check a plan before what its source's workers write is mirrored; raises as :func:`follow_plan`."""
+    require_made_to_follow(run)
+    require_may_follow(run.applied())
+    check_all(run, progress)
+    require_unused(run)
 
 
 def require_made_to_follow(run: MigrationRun) -> None:

@@ -174,6 +174,8 @@ def _check(run: MigrationRun, how: How, progress: Progress) -> None:
     # What a seal has written to the source is no growth of it.
     if (sealed := run.applied().sealed) is not None and sealed.how != how:
         raise UsageError(f"--seal {how}: this cut-over has begun to seal with {sealed.how}: leave --seal out, to go on")
+    if how == "remove":
+        require_backed_up(run.applied())
     check_all(run, progress, source_may_change=sealed is not None, seals=SEALED[how])
 
 

@@ -12,7 +12,7 @@ from connect_share.console.program import NOTHING_CHANGED, Command, Preview, Ste
 from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import ConnectShareError, UsageError
 from connect_share.kafka.waits import ANSWER_S
-from migrator.apply import Lag, apply_plan, follow_plan, require_made_to_follow, resume_plan
+from migrator.apply import Lag, apply_plan, check_to_follow, follow_plan, require_made_to_follow, resume_plan
 from migrator.checks import check_all
 from migrator.cli.options import add_plan, engine_of, plan_lines
 from migrator.report import evidence_of
@@ -24,15 +24,19 @@ def _apply(arguments: argparse.Namespace, _: Output) -> Steps:
         if arguments.follow:
             require_made_to_follow(run)
         is_copied = run.manifest is not None and run.manifest.status is not MigrationStatus.PLANNED
-        if arguments.follow and is_copied and arguments.isolation_proof and run.applied().isolation is None:
+        goes_on = arguments.follow and is_copied
+        if goes_on and arguments.isolation_proof and run.applied().isolation is None:
             raise UsageError("--isolation-proof notes what is there before the copy, which has ended: leave it out")
         if arguments.dry_run:
             with ProgressLine() as progress:
-                check_all(run, progress, first=True)
+                if goes_on:
+                    check_to_follow(run, progress)
+                else:
+                    check_all(run, progress, first=True)
         if arguments.dry_run or not arguments.yes:
             yield Preview(plan_lines(run.plan), {"run_id": run.plan.run_id}, "apply this plan?")
         with evidence_of(run, arguments.evidence, "apply --follow" if arguments.follow else "apply"):
-            if not (arguments.follow and is_copied):
+            if not goes_on:
                 with ProgressLine() as progress:
                     apply_plan(
                         run,

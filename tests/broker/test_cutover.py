@@ -237,6 +237,7 @@ def test_ctrl_c_ends_following_and_apply_goes_on(site: Site) -> None:
     out, _ = process.communicate(timeout=180)
     assert process.returncode == 0
     assert json.loads(out)["manifest"]["followed"]["written"] == mirrored(plan)
+    assert "dry run: nothing was written" in run_well("apply", plan, "--follow", "--dry-run")
     out_text = run_well("cutover", plan, "--yes", "--seal", "none")
     assert "start the new workers now" in out_text
     assert Manifest.load(manifest_path(plan)).sealed is None
