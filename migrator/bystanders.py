@@ -13,12 +13,12 @@ import enum
 import hashlib
 import struct
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
 
-from connect_share.backup.backup_file import BackupFile, BackupLayout, Origin, write_backup
+from connect_share.backup.backup_file import BackupFile, BackupFiles, BackupLayout, Origin, write_backup
 from connect_share.backup.rewrite import key_hash
 from connect_share.errors import PlanFileError
 from connect_share.files import SILENT, Progress
@@ -27,7 +27,7 @@ from connect_share.kafka.create import TOMBSTONES_MS
 from connect_share.kafka.facts import TopicFacts, admin_of, read_messages
 from connect_share.kafka.read import Reader
 from connect_share.model.keys import connector_of, split_key
-from connect_share.model.records import OffsetRange, TopicType, now_ms, size_of
+from connect_share.model.records import OffsetRange, Record, TopicType, now_ms, size_of
 from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import WorkerConfig, common_isolation
@@ -434,3 +434,14 @@ def back_up_mirrored(run: MigrationRun, manifest: Manifest, progress: Progress) 
 
     path = backup_path(run.plan_path, MIRRORED)
     return write_backup(path, _lay_out_sources(run, behind), run.plan.run_id, progress)
+
+
+def backed_up(run: MigrationRun, index: int, topic_type: TopicType, part: OffsetRange) -> Iterator[Record]:
+    """Yield what the backups of a plan have of a range of a source; topics of several clusters may have one name."""
+    manifest = run.applied()
+    for backup in filter(None, (manifest.backup, manifest.mirrored_backup)):
+        files = BackupFiles.at(run.plan_path.with_name(backup.file), None)
+        topic = files.contents.topics[files.contents.origins[index].topics[topic_type]]
+        for _, record in files.read(SILENT, [topic]):
+            if record.partition == part.partition and part.start <= record.offset < part.end:
+                yield record

@@ -15,7 +15,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from connect_share.backup.record_file import RecordFile
 from connect_share.backup.rewrite import StoppedGroup
 from connect_share.errors import AlreadyAppliedError, CutoverError, PlanRejectedError, UsageError
 from connect_share.files import SILENT, Progress
@@ -28,6 +27,7 @@ from connect_share.model.removal import OLDEST_MS, is_removal, tombstone
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import Opener, Sealer
 from migrator.apply import Follower, request_path, require_may_follow
+from migrator.bystanders import backed_up
 from migrator.checks import check_all, copy_jobs, read_groups, times_at_destination
 from migrator.copy.copy_job import CopyJob, marker
 from migrator.copy.existing_records import identity
@@ -472,13 +472,8 @@ def _copies(run: MigrationRun, slice_: CopySlice) -> Iterator[Record]:
     manifest = run.applied()
     (whole,) = manifest.read_ranges_of(slice_.source_index, [slice_.offset_range])
     is_cleared = manifest.sealed is not None and manifest.sealed.how == "remove" and manifest.backup is not None
-    backed_up = (
-        record
-        for backup in (manifest.backup, manifest.mirrored_backup)
-        for record in (() if backup is None else RecordFile(run.plan_path.with_name(backup.file)).read())
-        if (record.topic, record.partition) == whole[:2] and whole.start <= record.offset < whole.end
-    )
-    return copies_of(run, replace(slice_, offset_range=whole), backed_up if is_cleared else None)
+    originals = backed_up(run, slice_.source_index, slice_.topic_type, whole) if is_cleared else None
+    return copies_of(run, replace(slice_, offset_range=whole), originals)
 
 
 def _newest(
