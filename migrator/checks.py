@@ -105,7 +105,7 @@ class LivingKeys:
     def __init__(self, topic_type: TopicType, sources: Sequence[PlannedSource]) -> None:
         self._topic_type = topic_type
         self.wanted = key_spaces((each.plan.new_space, each.plan.only_connectors) for each in sources)
-        self._openers = openers_of(topic_type, {each.plan.new_space: each.destination_sealing for each in sources})
+        self._openers = openers_of(topic_type, sealings_of(sources))
         self._prefixes = tuple(prefix_of(each.plan.new_space) for each in sources)
         self._living: dict[str | None, dict[int, int | None]] = {space: {} for space in self.wanted}
 
@@ -338,9 +338,9 @@ def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opene
     return opened
 
 
-def sealings_of(run: MigrationRun) -> dict[str | None, Sealing]:
-    """Return what opens the copies in each key space that a plan writes to."""
-    return {source.plan.cluster_group_id: source.destination_sealing for source in run.sources}
+def sealings_of(sources: Iterable[PlannedSource]) -> dict[str | None, Sealing]:
+    """Return what opens the copies in each key space that sources become."""
+    return {each.plan.cluster_group_id: each.destination_sealing for each in sources}
 
 
 def check_all(
@@ -420,7 +420,7 @@ def times_at_destination(run: MigrationRun, starts: Mapping[TopicType, Mapping[i
 
     A copy has to be later than a value that was there in an earlier life of its group; else readers refuse it.
     """
-    sealings = {space: sealing for space, sealing in sealings_of(run).items() if sealing.keys is not None}
+    sealings = {space: sealing for space, sealing in sealings_of(run.sources).items() if sealing.keys is not None}
     times: Spaces = {}
     for topic_type, ends in starts.items() if sealings else ():
         openers = openers_of(topic_type, sealings)

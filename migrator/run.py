@@ -346,14 +346,6 @@ class MigrationRun:
         """The groups that the sources become (``None``: plain keys), and a worker of each."""
         return {source.plan.cluster_group_id: source.destination for source in self.sources}
 
-    def source_sealing(self, index: int) -> Sealing:
-        """Return what opens the values of a source."""
-        return self.sources[index].sealing
-
-    def destination_sealing(self, index: int) -> Sealing:
-        """Return what seals the copies of a source, and opens them."""
-        return self.sources[index].destination_sealing
-
     @property
     def manifest_path(self) -> Path:
         """The place of the manifest, beside the plan."""

@@ -49,7 +49,7 @@ from migrator.checks import (
 from migrator.copy.copy_job import LOCAL_ENGINE, SliceEvidence, Tally, rewritten
 from migrator.copy.existing_records import identity
 from migrator.plan import CopySlice
-from migrator.run import IS_COPIED, Manifest, MigrationRun, MigrationStatus, only_one
+from migrator.run import IS_COPIED, Manifest, MigrationRun, MigrationStatus, PlannedSource, only_one
 from migrator.verify.equality import (
     HERE,
     KeySpaceDigest,
@@ -86,7 +86,7 @@ def _records_since(run: MigrationRun, starts: Starts, times: Spaces, *, behind_o
         facts = planned_facts(admin, {topic_type: manifest.destination[topic_type] for topic_type in starts})
     for topic_type, found in facts.items():
         others, known = KeyOwners(topic_type, wanted), manifest.written_up_to(topic_type) if behind_own else {}
-        openers = openers_of(topic_type, sealings_of(run), times)
+        openers = openers_of(topic_type, sealings_of(run.sources), times)
         # What is refused of the records behind the plan's own depends on these.
         with_keys = any(opener.is_on for opener in openers.values())
         ranges = found.since(known if known and not with_keys else starts[topic_type]).ranges()
@@ -211,10 +211,10 @@ def _stamped(run: MigrationRun, kinds: Iterable[TopicType]) -> set[TopicType]:
 
 def copies_of(run: MigrationRun, slice_: CopySlice, originals: Iterable[Record] | None = None) -> Iterator[Record]:
     """Yield what was, or will be, written for a slice, not sealed; without ``originals`` they are read from the source."""
-    index = slice_.source_index
+    source = run.sources[slice_.source_index]
     if originals is None:
-        originals = read_records(run.workers[index], [slice_.offset_range], slice_.isolation, with_headers=True)
-    resealer = Resealer(slice_.transform, run.source_sealing(index), run.destination_sealing(index), SealTimes())
+        originals = read_records(source.worker, [slice_.offset_range], slice_.isolation, with_headers=True)
+    resealer = Resealer(slice_.transform, source.sealing, source.destination_sealing, SealTimes())
     return rewritten(slice_, originals, Tally(), resealer=resealer)
 
 
@@ -508,17 +508,17 @@ def local_verify_engine(progress: Progress) -> VerifyEngine:
 
 def _jobs(run: MigrationRun, warnings: list[str]) -> list[VerifyJob]:
     plan, jobs = run.plan, []
-    for index, source in enumerate(plan.sources):
-        with admin_of(run.workers[index]) as source_admin, admin_of(run.destinations[index]) as admin:
-            planned, topics = source.topics.values(), plan.destination.topics.values()
+    for source in run.sources:
+        with admin_of(source.worker) as source_admin, admin_of(source.destination) as admin:
+            planned, topics = source.plan.topics.values(), plan.destination.topics.values()
             source_facts = read_facts(source_admin, {topic.topic for topic in planned}, expected=True)
             facts = read_facts(admin, {topic.topic for topic in topics}, expected=run.manifest is not None)
             jobs += [
                 VerifyJob(
-                    transform=source.transform(topic_type),
-                    source=_source_side(run, index, topic_type, source_facts, warnings),
-                    destination=_destination_side(run, index, topic_type, facts, admin),
-                    narrowed=plan.merge or source.only_connectors is not None,
+                    transform=source.plan.transform(topic_type),
+                    source=_source_side(run, source, topic_type, source_facts, warnings),
+                    destination=_destination_side(run, source, topic_type, facts, admin),
+                    narrowed=plan.merge or source.plan.only_connectors is not None,
                     fold=plan.mode == "state",
                 )
                 for topic_type in TopicType
@@ -527,22 +527,21 @@ def _jobs(run: MigrationRun, warnings: list[str]) -> list[VerifyJob]:
 
 
 def _source_side(
-    run: MigrationRun, index: int, topic_type: TopicType, facts: dict[str, TopicFacts], warnings: list[str]
+    run: MigrationRun, source: PlannedSource, topic_type: TopicType, facts: dict[str, TopicFacts], warnings: list[str]
 ) -> Side:
-    source, manifest = run.plan.sources[index], run.manifest
-    planned = source.topics[topic_type]
+    manifest, planned = run.manifest, source.plan.topics[topic_type]
     found = require_planned(facts, topic_type, planned)
-    ranges = planned.ranges() if manifest is None else manifest.read_ranges_of(index, planned.ranges())
-    quiet = not source.sharing and not run.plan.in_place(source, topic_type) and not _is_sealed(manifest)
+    ranges = planned.ranges() if manifest is None else manifest.read_ranges_of(source.index, planned.ranges())
+    quiet = not source.plan.sharing and not run.plan.in_place(source.plan, topic_type) and not _is_sealed(manifest)
     if quiet and any(found.ends.get(each.partition) != each.end for each in ranges):
         warnings.append(f"{planned.topic} has other end offsets than planned; only the planned ranges are compared")
-    return Side(tuple(ranges), Reader.of(run.workers[index], planned.isolation), sealing=run.source_sealing(index))
+    return Side(tuple(ranges), Reader.of(source.worker, planned.isolation), sealing=source.sealing)
 
 
 def _destination_side(
-    run: MigrationRun, index: int, topic_type: TopicType, facts: dict[str, TopicFacts], admin: Admin
+    run: MigrationRun, source: PlannedSource, topic_type: TopicType, facts: dict[str, TopicFacts], admin: Admin
 ) -> Side:
-    shared, manifest, worker = run.plan.destination.topics[topic_type], run.manifest, run.destinations[index]
+    shared, manifest, worker = run.plan.destination.topics[topic_type], run.manifest, source.destination
     if manifest is None and shared.create:
         require_topic(facts, shared.topic, remedy=f"apply the plan first: {run.command('apply')}")
     found = require_planned(facts, topic_type, shared if manifest is None else manifest.destination[topic_type])
@@ -553,7 +552,7 @@ def _destination_side(
         # older timestamps. No key that is moved had a value there then.
         starts = manifest.destination[topic_type].end_offsets
         ranges = [part._replace(start=min(max(part.start, starts.get(part.partition, 0)), part.end)) for part in ranges]
-    return Side(tuple(ranges), Reader.of(worker, worker.isolation(topic_type)), sealing=run.destination_sealing(index))
+    return Side(tuple(ranges), Reader.of(worker, worker.isolation(topic_type)), sealing=source.destination_sealing)
 
 
 def _is_sealed(manifest: Manifest | None) -> bool:
@@ -611,10 +610,10 @@ def compare_sides(
         warnings.append(f"the manifest {path} says that what was written was removed again")
     jobs = _jobs(run, warnings)
     differences = [difference for found in engine(jobs) for difference in found]
-    for index, source in enumerate(run.plan.sources):
-        if not source.sealed_as_is:
-            require_own_keys(run.workers[index])
-            require_own_keys(run.destinations[index])
+    for source in run.sources:
+        if not source.plan.sealed_as_is:
+            require_own_keys(source.worker)
+            require_own_keys(source.destination)
     if manifest is not None and manifest.status in IS_COPIED and (differences or manifest.may_go_on):
         written, late = _written_since(run)
         if late:

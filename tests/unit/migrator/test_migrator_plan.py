@@ -257,8 +257,9 @@ def test_a_plan_knows_its_keys_and_shows_none(tmp_path: Path) -> None:
     sides(key_text(7, 8), key_text(9))
     path = planned(tmp_path, tmp_path / "a.properties", tmp_path / "b.properties")
     run = MigrationRun.load(path)
-    assert run.source_sealing(0).keys == run.workers[0].sealing_keys
-    assert run.destination_sealing(0).keys == run.destinations[0].sealing_keys
+    [source] = run.sources
+    assert source.sealing.keys == source.worker.sealing_keys
+    assert source.destination_sealing.keys == source.destination.sealing_keys
     shown = "\n".join([path.read_text(), *plan_lines(run.plan)])
     assert "  values  sealed with key 7 -> sealed with key 9" in shown
     assert not [each for each in (7, 8, 9) if key_text(each).partition(":")[2] in shown]
