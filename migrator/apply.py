@@ -215,10 +215,9 @@ def _without_replaced(
     opener, ranges = Opener(source.sealing, transform), topic.ranges()
     places = KeyPlaces(partial(int, len(ranges)))
     progress.phase(f"reading {topic.topic}", sum(map(size_of, ranges)))
-    for record in counted(read_records(source.worker, ranges, topic.isolation), progress.advance):
-        original = transform.original_key(record.key)
-        opened = opener.open(record) if isinstance(original, bytes) else None
-        if opened is not None and isinstance(original, bytes):
+    records = counted(read_records(source.worker, ranges, topic.isolation), progress.advance)
+    for original, record in transform.taken(records):
+        if (opened := opener.open(record)) is not None:
             places.take(original, opened)
     replaced = places.replaced()
     slices = [
@@ -280,9 +279,8 @@ class Follower:
         opener = Opener(source.sealing, slice_.transform)
         if opener.is_on:
             ranges = self._run.applied().read_ranges_of(source.index, [slice_.offset_range])
-            for record in read_records(source.worker, ranges, slice_.isolation):
-                if slice_.transform.takes(record.key):
-                    opener.open(record)
+            for _, record in slice_.transform.taken(read_records(source.worker, ranges, slice_.isolation)):
+                opener.open(record)
         space = slice_.transform.destination, slice_.topic_type
         return SealTimes(opener.freshness.seen, self._at_destination.get(space, {}))
 

@@ -372,9 +372,8 @@ class Restore:
             newest = NewestValues(topic_type, 0 if topic is None else len(topic.ends), backed_up)
             if topic is not None:
                 records = self.stopped.read(topic_type, topic, progress, "comparing with")
-                for record in require_none_newer(topic.topic, records, back, self._values):
-                    original = back.original_key(record.key)
-                    if isinstance(original, bytes) and (opened := opener.open(record)) is not None:
+                for original, record in back.taken(require_none_newer(topic.topic, records, back, self._values)):
+                    if (opened := opener.open(record)) is not None:
                         newest.add(original, opened)
             self._removed_ms |= newest.removed_ms
             found += changes(backed_up, newest)

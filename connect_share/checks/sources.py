@@ -80,7 +80,7 @@ class GroupRecords:
         if applied is None:
             return
         if topic_type is TopicType.CONFIG:
-            self.history.add(applied)
+            self.history.add([applied])
         elif (applied.key or b"").endswith(original):  # else it stands in the place of a replay
             self._add_status(original, applied)
 

@@ -52,7 +52,6 @@ def fold_state(
     transform: KeyTransform, records: Iterable[Record], skipped: Counter[SkipReason] | None = None
 ) -> Iterator[Record]:
     """Yield the state that records of one partition amount to, as records with the new keys."""
-    skipped = Counter() if skipped is None else skipped
     if transform.topic_type is TopicType.CONFIG:
         yield from canonical_config(transform, records, skipped).records
         return
@@ -60,11 +59,7 @@ def fold_state(
         yield from _statuses(transform, records, skipped)
         return
     latest: dict[bytes, Record] = {}
-    for record in records:
-        original = transform.original_key(record.key)
-        if isinstance(original, SkipReason):
-            skipped[original] += 1
-            continue
+    for original, record in transform.taken(records, skipped):
         latest.pop(original, None)  # the order of the newest records is kept
         if record.value is not None:
             latest[original] = record
@@ -72,7 +67,9 @@ def fold_state(
         yield replace(record, key=transform.prefix + original)
 
 
-def _statuses(transform: KeyTransform, records: Iterable[Record], skipped: Counter[SkipReason]) -> Iterator[Record]:
+def _statuses(
+    transform: KeyTransform, records: Iterable[Record], skipped: Counter[SkipReason] | None
+) -> Iterator[Record]:
     """Yield the records of a status partition that still say something, for each connector, task and topic in their order.
 
     The newest alone is not enough: it may be garbage, or an UNASSIGNED that counts for less than the RUNNING before it;
@@ -80,11 +77,7 @@ def _statuses(transform: KeyTransform, records: Iterable[Record], skipped: Count
     """
     fold = StatusFold(transform.source)
     kept: dict[object, list[Record]] = {}
-    for record in records:
-        original = transform.original_key(record.key)
-        if isinstance(original, SkipReason):
-            skipped[original] += 1
-            continue
+    for original, record in transform.taken(records, skipped):
         bad = fold.skipped[SkipKind.BAD_KEY] + fold.skipped[SkipKind.BAD_VALUE]
         fold.apply(record)
         if fold.skipped[SkipKind.BAD_KEY] + fold.skipped[SkipKind.BAD_VALUE] > bad:
@@ -115,8 +108,7 @@ def canonical_config(
 ) -> CanonicalConfig:
     """Return a config topic in order; ``records`` are those of its one partition."""
     history = ConfigHistory(transform)
-    for record in records:
-        history.add(record, skipped)
+    history.add(records, skipped)
     return history.ordered()
 
 
@@ -134,18 +126,14 @@ class ConfigHistory:
         self._transform = transform
         self._fold = ConfigFold(transform.source)
 
-    def add(self, record: Record, skipped: Counter[SkipReason] | None = None) -> None:
-        """Take the next record of the partition."""
-        original = self._transform.original_key(record.key)
-        if isinstance(original, SkipReason):
-            if skipped is not None:
-                skipped[original] += 1
-            return
-        self._fold.apply(record)
-        self.latest[original] = record
-        key = parse(TopicType.CONFIG, original)
-        if key is not None and key.kind is ConfigKey.CONNECTOR and is_removal(TopicType.CONFIG, record.value):
-            self.removed[key.rest] = record.offset
+    def add(self, records: Iterable[Record], skipped: Counter[SkipReason] | None = None) -> None:
+        """Take the next records of the partition."""
+        for original, record in self._transform.taken(records, skipped):
+            self._fold.apply(record)
+            self.latest[original] = record
+            key = parse(TopicType.CONFIG, original)
+            if key is not None and key.kind is ConfigKey.CONNECTOR and is_removal(TopicType.CONFIG, record.value):
+                self.removed[key.rest] = record.offset
 
     def ordered(self) -> CanonicalConfig:
         """Return the records in order."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Self, assert_never
 
@@ -229,6 +230,17 @@ class KeyTransform:
             return SkipReason.NOT_A_LEGAL_KEY
         group, original = parts
         return self._objection(group, original) or original
+
+    def taken(
+        self, records: Iterable[Record], skipped: Counter[SkipReason] | None = None
+    ) -> Iterator[tuple[bytes, Record]]:
+        """Yield the records that are carried over, unchanged, with their original keys; ``skipped`` counts the others."""
+        for record in records:
+            original = self.original_key(record.key)
+            if isinstance(original, bytes):
+                yield original, record
+            elif skipped is not None:
+                skipped[original] += 1
 
     def takes(self, key: bytes | None) -> bool:
         """Return whether a record with this key is carried over."""

@@ -29,7 +29,7 @@ from connect_share.model.records import Record, TopicType
 from connect_share.model.status import StatusSnapshot
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.sealing.cipher import is_sealed
-from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, SkipReason, TopicText, prefixes_of
+from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, TopicText, prefixes_of
 from migrator.plan import PlanPart
 
 _STATE_PREFIXES: Final = {each: prefixes_of(each, lambda rule: rule.is_state) for each in TopicType}
@@ -445,9 +445,8 @@ def compare_newest(
 
 def _newest(records: Iterable[Record], transform: KeyTransform) -> dict[bytes, bytes]:
     newest, places = dict[bytes, bytes](), KeyPlaces()
-    for record in records:
-        original = transform.original_key(record.key)
-        if isinstance(original, SkipReason) or original == MARKER[0]:  # which only a config topic has
+    for original, record in transform.taken(records):
+        if original == MARKER[0]:  # which only a config topic has
             continue
         value = places.take(original, record, newest.get).value
         newest.pop(original, None)

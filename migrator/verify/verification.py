@@ -392,9 +392,8 @@ class VerifyJob:
 
 def _of_connectors(records: Iterable[Record], transform: KeyTransform, connectors: Set[str | None]) -> Iterator[Record]:
     """Yield, unchanged, the records that a transform takes and that belong to these connectors."""
-    for record in records:
-        original = transform.original_key(record.key)
-        if isinstance(original, bytes) and connector_of(transform.topic_type, original) in connectors:
+    for original, record in transform.taken(records):
+        if connector_of(transform.topic_type, original) in connectors:
             yield record
 
 
@@ -402,10 +401,8 @@ def _noting_connectors(
     records: Iterable[Record], transform: KeyTransform, connectors: set[str | None]
 ) -> Iterator[Record]:
     """Yield, unchanged, the records of connectors that a transform takes, and add their connectors to the set."""
-    for record in records:
-        original = transform.original_key(record.key)
-        connector = connector_of(transform.topic_type, original) if isinstance(original, bytes) else None
-        if connector is not None:
+    for original, record in transform.taken(records):
+        if (connector := connector_of(transform.topic_type, original)) is not None:
             connectors.add(connector)
             yield record
 
