@@ -235,20 +235,10 @@ class KeySpaces:
 
     def add(self, messages: Sequence[RawMessage]) -> None:
         """Add the messages of a batch to their digests; those of other key spaces are left out."""
-        if len(self._digests) > 1:
-            self._add_to_many(messages)
+        (prefix, first), *others = self._digests.items()
+        if isinstance(first, OffsetDigest) and not others:
+            first.add_all(messages, tuple(prefix + each for each in self._prefixes), len(prefix))
             return
-        ((prefix, digest),) = self._digests.items()
-        beginnings, cut = tuple(prefix + each for each in self._prefixes), len(prefix)
-        if isinstance(digest, OffsetDigest):
-            digest.add_all(messages, beginnings, cut)
-            return
-        for message in messages:
-            key = message.key()
-            if key is not None and key.startswith(beginnings):
-                digest.add(key[cut:], message)
-
-    def _add_to_many(self, messages: Iterable[RawMessage]) -> None:
         for message in messages:
             key = message.key() or b""
             found = self._before_original.match(key)
