@@ -26,7 +26,6 @@ from connect_share.kafka.facts import (
     count_aborted,
     read_facts,
     read_messages,
-    read_records,
     require_keys_of,
     require_no_live_workers,
     require_no_open_transaction,
@@ -36,14 +35,13 @@ from connect_share.kafka.facts import (
 from connect_share.kafka.limits import TopicLimits
 from connect_share.kafka.shared_set import plan_topics
 from connect_share.kafka.write_access import TopicNeed, require_access
-from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType, size_of
 from connect_share.replay import replay_config
 from connect_share.sealing.cipher import SEALED_BYTES
 from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener
-from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, common_isolation, load_worker_file
+from connect_share.worker_config import SHARING_PROPERTY, load_worker_file
 from connect_share.worker_config.override_policy import OWN_TOPIC_PROPERTY, is_sink, sink_group_id
 from migrator.checks import LivingKeys, extent_of, refuse_present, require_same_cluster
 from migrator.moves import NO_INTENT, Intent, PlannedMove, pair, refuse_same_topics
@@ -58,7 +56,7 @@ from migrator.plan import (
     plan_fingerprint,
 )
 from migrator.run import PlannedSource, plan_command
-from migrator.topic_fence import fence_at, fences_of
+from migrator.topic_fence import fence_at, fences_of, use_of
 
 _SHOWN_GROUPS: Final = 3
 
@@ -85,24 +83,16 @@ def check_sharing_lines(files: Iterable[Path]) -> list[str]:
     return warnings
 
 
-def warn_about_shared_topics(path: str, worker: WorkerConfig, config_topic: TopicFacts | None) -> list[str]:
-    """Return a warning if a file without sharing names a topic in which other groups have prefixes."""
-    if worker.sharing_enabled or config_topic is None:
+def warn_about_shared_topics(move: PlannedMove, spaces: Iterable[str | None]) -> list[str]:
+    """Return a warning if a file without sharing names a config topic on which groups have prefixes."""
+    path, groups = move.plan.destination_worker_config_file, [each for each in spaces if each is not None]
+    if move.destination.sharing_enabled or not groups:
         return []
-    groups: dict[str, None] = {}
-    for record in read_records(worker, config_topic.ranges(), common_isolation(TopicType.CONFIG)):
-        owner = split_key(TopicType.CONFIG, record.key)
-        if owner is not None and owner[0] is not None:
-            groups[str(owner[0])] = None
-            if len(groups) > _SHOWN_GROUPS:
-                break
-    if not groups:
-        return []
-    names = [*list(groups)[:_SHOWN_GROUPS], *(["others"] if len(groups) > _SHOWN_GROUPS else [])]
+    names = [*groups[:_SHOWN_GROUPS], *(["others"] if len(groups) > _SHOWN_GROUPS else [])]
     findings = _about_sharing(check_properties(load_worker_file(path)).findings)
     return [
-        f"{path}: {with_remedy(finding)}, unless this is to be the one cluster with plain keys in {config_topic.topic}, "
-        f"where {', '.join(names)} share under their prefixes"
+        f"{path}: {with_remedy(finding)}, unless this is to be the one cluster with plain keys in "
+        f"{move.destination.topic(TopicType.CONFIG)}, where {', '.join(names)} share under their prefixes"
         for finding in findings
     ]
 
@@ -296,9 +286,8 @@ _EXPECTED_WHEN_SHARED: Final = (SkipReason.NOT_A_LEGAL_KEY, SkipReason.ALREADY_P
 _WARNED_REASONS: Final = (SkipReason.NO_KEY, *_EXPECTED_WHEN_SHARED, SkipReason.REFUSED, SkipReason.ABORTED)
 
 
-def _plan_destination(
-    admin: Admin, worker: WorkerConfig, kafka_cluster_id: str | None
-) -> tuple[Destination, dict[TopicType, TopicFacts], list[str]]:
+def _plan_destination(admin: Admin, move: PlannedMove) -> tuple[Destination, dict[TopicType, TopicFacts], list[str]]:
+    worker = move.destination
     there = require_none_lost(admin, {topic_type: worker.topic(topic_type) for topic_type in TopicType})
     facts = read_facts(admin, there, expected=True)
     limits = TopicLimits.seen(admin, facts)
@@ -311,7 +300,10 @@ def _plan_destination(
         if found is not None:
             check_destination(admin, worker, topic_type, found)
             existing[topic_type] = found
-            fence = fence_at(admin, worker) if topic_type is TopicType.CONFIG else None
+            if topic_type is TopicType.CONFIG:
+                spaces, fences = use_of(worker, name)
+                fence = fence_at(admin, worker, fences)
+                warnings += warn_about_shared_topics(move, spaces)
             if limits[name].stamps:
                 warnings.append(
                     f"{name} stamps records with the time of the write (message.timestamp.type): the records' "
@@ -335,7 +327,7 @@ def _plan_destination(
     with suppress(AuthorizationError):  # apply says it, before it writes
         for each in plan_topics(admin, missing):
             warnings += [f"{each.spec.topic}: {setting.given_up}" for setting in each.given_up]
-    return Destination(kafka_cluster_id=kafka_cluster_id, topics=topics), existing, warnings
+    return Destination(kafka_cluster_id=move.destination_cluster, topics=topics), existing, warnings
 
 
 def _plan_source(
@@ -497,9 +489,8 @@ def _read_clusters(
         warnings: list[str] = []
         for move, admin in zip(moves, admins, strict=True):
             warnings += _check_workers(move, admin, at_destination, intent)
-        destination, existing, notes = _plan_destination(at_destination, shared, destination_cluster)
-        file, config = moves[0].plan.destination_worker_config_file, existing.get(TopicType.CONFIG)
-        warnings += warn_about_shared_topics(file, shared, config) + notes
+        destination, existing, notes = _plan_destination(at_destination, moves[0])
+        warnings += notes
         known: dict[TopicType, LivingKeys] = {}
         for move, admin in zip(moves, admins, strict=True):
             unread = {kind: facts for kind, facts in existing.items() if kind not in known}
@@ -507,7 +498,7 @@ def _read_clusters(
             warnings += _plan_source(admin, move, progress, intent, in_place)
             known |= in_place
             if not move.plan.sealed_as_is:
-                require_keys_of(move.destination, [move.plan.new_space], config)
+                require_keys_of(move.destination, [move.plan.new_space], existing.get(TopicType.CONFIG))
         copies = {shared.topic(kind): extent_of(move.plan.topics[kind] for move in moves) for kind in TopicType}
         require_access(TopicNeed(shared, topic, ("READ",), extent) for topic, extent in copies.items())
         warnings += refuse_unclear(moves, intent)

@@ -6,7 +6,7 @@ record stops the one group under whose prefix it lies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from connect_share.errors import AuthorizationError, BrokerError, also_saying, listed
@@ -53,7 +53,7 @@ def fences_of(plan: MigrationPlan, sources: Sequence[PlannedSource]) -> tuple[So
 
 def _without_settings(plan: MigrationPlan, topic: str, sources: Sequence[PlannedSource]) -> SourceFence:
     """Return which of the sources on a topic leave nothing there, and why the topic is still used; ``None``: it is not."""
-    connectors, fences = _use(sources[0].worker, topic)
+    connectors, fences = use_of(sources[0].worker, topic)
     moved = key_spaces((each.plan.space, each.plan.only_connectors) for each in sources)
     staying = {
         space for space, names in connectors.items() if (only := moved.get(space)) is not None and names - {"", *only}
@@ -70,7 +70,7 @@ def _without_settings(plan: MigrationPlan, topic: str, sources: Sequence[Planned
     return SourceFence(topic=topic, sources=whole, objection=objection)
 
 
-def _use(
+def use_of(
     worker: WorkerConfig, topic: str
 ) -> tuple[dict[ClusterGroupId | None, set[str]], dict[ClusterGroupId | None, Moved]]:
     """Return by key space whose connectors live on a config topic, and what the record says that fences a space.
@@ -158,14 +158,12 @@ def fence_destination(run: MigrationRun, *, up: bool) -> None:
         change_fence(run.destinations, sides, planned.topic, planned.fence, up=up, again=again)
 
 
-def fence_at(admin: Admin, worker: WorkerConfig) -> Moved | None:
+def fence_at(admin: Admin, worker: WorkerConfig, fences: Mapping[ClusterGroupId | None, Moved]) -> Moved | None:
     """Return what fences the config topic of a destination, ``None``: nothing. Its settings are those to put back.
 
     A record under another group's prefix may be what says which settings there were.
     """
-    topic = worker.topic(TopicType.CONFIG)
-    _, fences = _use(worker, topic)
-    if not is_fenced(admin.topic_configs(topic)):
+    if not is_fenced(admin.topic_configs(worker.topic(TopicType.CONFIG))):
         own = fences.get(worker.cluster_group_id)
         return None if own is None else replace(own, settings={})
     unknown = Moved("another plan", "-", {**dict.fromkeys(FENCE), "cleanup.policy": "compact"})
