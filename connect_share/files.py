@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final, Protocol, TypeVar
 
-from connect_share.errors import UsageError
+from connect_share.errors import AlreadyAppliedError, UsageError
 
 
 def write_private_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
@@ -86,6 +86,23 @@ def lock(file: IO[bytes] | int) -> None:
     except ImportError:
         raise UsageError("files cannot be locked on this system: run it on Linux or macOS") from None
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def lock_alone(file: IO[bytes] | int, doing: str) -> None:
+    """Lock as :func:`lock`; ``doing`` says what another process does that has locked it.
+
+    Raises:
+        AlreadyAppliedError: another process has.
+        UsageError: the file system, or the system, has no such locks.
+    """
+    try:
+        lock(file)
+    except BlockingIOError:
+        raise AlreadyAppliedError(f"another process {doing} right now") from None
+    except OSError as error:
+        raise UsageError(
+            f"whether another process {doing} is not known: the file system has no locks ({error.strerror}); use one that has"
+        ) from error
 
 
 T = TypeVar("T")

@@ -18,8 +18,8 @@ from pydantic import Field, NonNegativeInt
 
 from connect_share.backup.backup_file import BackupFile
 from connect_share.backup.record_file import remove_half_written
-from connect_share.errors import AlreadyAppliedError, PlanFileError, PlanRejectedError, command_line
-from connect_share.files import lock
+from connect_share.errors import PlanFileError, PlanRejectedError, command_line
+from connect_share.files import lock_alone
 from connect_share.model.config_state import TargetState
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY
@@ -414,10 +414,7 @@ def only_one(path: Path) -> Iterator[None]:
     except OSError as error:
         raise PlanFileError(f"plan {path} cannot be read: {error.strerror}") from error
     with file:
-        try:
-            lock(file)
-        except OSError as error:
-            raise AlreadyAppliedError(f"another process is applying {path} right now") from error
+        lock_alone(file, f"is applying {path}")
         remove_half_written(path.parent)
         yield
 

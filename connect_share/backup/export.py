@@ -48,8 +48,8 @@ from connect_share.backup.backup_file import (
 from connect_share.backup.record_file import RecordFile, remove_half_written
 from connect_share.console.options import group_order
 from connect_share.contents.group_room import GroupRoom
-from connect_share.errors import AlreadyAppliedError, ConnectShareError, RecordFileError, RestoreRejectedError, listed
-from connect_share.files import SILENT, Progress, Silent, lock, sync_folder
+from connect_share.errors import ConnectShareError, RecordFileError, RestoreRejectedError, listed
+from connect_share.files import SILENT, Progress, Silent, lock_alone, sync_folder
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import TOMBSTONES_MS
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, groups_reader, topic_ranges
@@ -269,10 +269,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise RecordFileError(f"{folder} cannot be made: {error.strerror}", path=str(folder)) from error
     try:
-        try:
-            lock(handle)
-        except OSError:
-            raise AlreadyAppliedError(f"another process writes to {folder} right now") from None
+        lock_alone(handle, f"writes to {folder}")
         yield
     finally:
         os.close(handle)

@@ -20,8 +20,8 @@ from connect_share.checks.sources import GroupRecords, GroupState
 from connect_share.checks.values import REPAIRED
 from connect_share.console.options import PLAIN, Group
 from connect_share.contents.groups import GroupFold
-from connect_share.errors import AlreadyAppliedError, ConfigError, ConnectShareError, CopyError
-from connect_share.files import SILENT, Progress, lock
+from connect_share.errors import ConfigError, ConnectShareError, CopyError
+from connect_share.files import SILENT, Progress, lock_alone
 from connect_share.kafka.create import lost_topic
 from connect_share.kafka.facts import TopicFacts
 from connect_share.model.config import (
@@ -624,12 +624,7 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
         ``AlreadyAppliedError``: another process on this machine is at it.
         """
         with file_of(self.worker_file).open("rb") as file:
-            try:
-                lock(file)
-            except OSError:
-                raise AlreadyAppliedError(
-                    f"another process is writing the values of {self.worker_file} again right now"
-                ) from None
+            lock_alone(file, f"is writing the values of {self.worker_file} again")
             return super().write(backup, progress)
 
     def _outgoing(self, found: dict[TopicType, ResealTopic]) -> tuple[int, Iterable[Record]]:

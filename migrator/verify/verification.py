@@ -14,7 +14,14 @@ from functools import partial
 from typing import Final
 
 from connect_share.backup.rewrite import Sample, Since, StoppedGroup
-from connect_share.errors import AlreadyAppliedError, CopyError, DestinationUsedError, PlanRejectedError, listed
+from connect_share.errors import (
+    AlreadyAppliedError,
+    CopyError,
+    DestinationUsedError,
+    PlanRejectedError,
+    UsageError,
+    listed,
+)
 from connect_share.files import SILENT, Progress
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, to_record
@@ -571,12 +578,13 @@ def verify_plan(
 ) -> Verification:
     """Compare both sides as :func:`compare_sides`; when they are equal, a copied plan's manifest becomes ``verified``.
 
-    The manifest stays as it is while another process works with the plan, or if one has changed it since it was read.
+    The manifest stays as it is while another process works with the plan, where that is not known, or if one has changed it
+    since it was read.
     """
     verification = compare_sides(run, engine=engine, progress=progress)
     compared = run.manifest
     if verification.equal and compared is not None and compared.status is MigrationStatus.COPIED:
-        with contextlib.suppress(AlreadyAppliedError), only_one(run.plan_path):
+        with contextlib.suppress(AlreadyAppliedError, UsageError), only_one(run.plan_path):
             if Manifest.load(run.manifest_path) == compared:
                 run.save(compared.model_copy(update={"status": MigrationStatus.VERIFIED}))
     return verification
