@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,10 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connect_share.errors import ConfigError, UsageError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import Message, headers_of
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, IDLE_TIMEOUT_S, Reader, topic_ranges
 from connect_share.model.limited_log import LimitedLog
-from connect_share.model.records import Headers, OffsetRange, TopicType
+from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.worker_config import Isolation, TopicSet, WorkerConfig
 from spark_jobs.session import require_on_executors, warn_of_missing_protection
 
@@ -31,64 +31,46 @@ KAFKA_SOURCE: Final = (
 )
 """Columns of the DataFrames; ``docs/spark.md`` says what they hold."""
 
-Row = tuple[str | None, int | None, int | None, int, bytes | None, bytes | None, list[dict[str, Any]] | None]
-
+_BATCH: Final = 300
+"""Records that are in memory together."""
 _log = LimitedLog(logging.getLogger(__name__))
 
 
-def headers_column(headers: Headers | None) -> list[dict[str, Any]] | None:
-    """Return headers in the form of their column."""
-    return [{"key": name, "value": value} for name, value in headers] if headers else None
+def _row(record: Record) -> tuple[Any, ...]:
+    if record.headers is None:
+        _log.warning("%s: the name of a header is not UTF-8; its headers are given as null", record.place)
+    headers = [{"key": name, "value": value} for name, value in record.headers] if record.headers else None
+    return record.topic, record.partition, record.offset, record.timestamp_ms, record.key, record.value, headers
 
 
-def frame_of(spark: SparkSession, items: Sequence[Any], read: Callable[[Any], Iterable[list[Row]]]) -> DataFrame:
-    """Return a DataFrame whose tasks read an item each; ``read`` yields the records of one in batches that are not empty."""
+def frame_of(spark: SparkSession, items: Sequence[Any], read: Callable[[Any], Iterator[Record]]) -> DataFrame:
+    """Return a DataFrame whose tasks read an item each; ``read`` yields the records of one."""
     if not items:
         return spark.createDataFrame([], KAFKA_SOURCE)
 
     def read_records(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from map(_arrow, read(items[number]))
+                records = read(items[number])
+                while some := [*islice(records, _BATCH)]:
+                    yield _arrow(some)
 
     return spark.range(0, len(items), 1, len(items)).mapInArrow(read_records, KAFKA_SOURCE)
 
 
-def _arrow(rows: list[Row]) -> Any:
+def _arrow(records: Iterable[Record]) -> Any:
     import pyarrow as pa
 
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
     types = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "timestamp_ms": pa.int64()}
     types |= {"key": pa.binary(), "value": pa.binary(), "headers": pa.list_(header)}
-    columns = zip(zip(*rows, strict=True), types.values(), strict=True)
+    columns = zip(zip(*map(_row, records), strict=True), types.values(), strict=True)
     return pa.RecordBatch.from_arrays([pa.array(column, kind) for column, kind in columns], names=list(types))
 
 
-def _batches(item: tuple[Reader, OffsetRange], *, timeout_s: float) -> Iterator[list[Row]]:
+def _records(item: tuple[Reader, OffsetRange], *, timeout_s: float) -> Iterator[Record]:
     reader, part = item
-    for batch in reader.batches([part], timeout_s):
-        if batch:
-            yield [_row(message) for message in batch]
-
-
-def _row(message: Message) -> Row:
-    headers = headers_of(message)
-    if headers is None:
-        _log.warning(
-            "%s[%d]@%d: the name of a header is not UTF-8; its headers are given as null",
-            message.topic(),
-            message.partition(),
-            message.offset(),
-        )
-    return (
-        message.topic(),
-        message.partition(),
-        message.offset(),
-        message.timestamp()[1],
-        message.key(),
-        message.value(),
-        headers_column(headers),
-    )
+    return reader.records([part], timeout_s)
 
 
 def read_kafka(
@@ -144,4 +126,4 @@ def read_kafka(
     ]
     warn_of_missing_protection(spark)
     require_on_executors(spark)
-    return frame_of(spark, items, partial(_batches, timeout_s=timeout_s))
+    return frame_of(spark, items, partial(_records, timeout_s=timeout_s))
