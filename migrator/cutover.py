@@ -292,6 +292,16 @@ class UnsealResult:
     connectors: int
     used: str | None
 
+    @property
+    def refusal(self) -> PlanRejectedError | None:
+        """The error that says that new workers have run; ``None``: they have not."""
+        if self.used is None:
+            return None
+        return PlanRejectedError(
+            f"new workers have written since: {self.used}. The old workers do not know of it and would do the same work "
+            "again; --although-used unseals all the same"
+        )
+
 
 def unseal_plan(
     run: MigrationRun, *, dry_run: bool = False, although_used: bool = False, progress: Progress = SILENT
@@ -317,11 +327,8 @@ def unseal_plan(
     written = written_since(run)
     count = sum(len(unseal_records(source)) for source in moved_sources(run))
     found = UnsealResult(count, describe_written(written) if written else None)
-    if found.used and not (dry_run or although_used):
-        raise PlanRejectedError(
-            f"new workers have written since: {found.used}. The old workers do not know of it and would do the same work "
-            "again; --although-used unseals all the same"
-        )
+    if found.refusal is not None and not (dry_run or although_used):
+        raise found.refusal
     if not dry_run:
         unseal(run)
         fence_sources(run, up=False)

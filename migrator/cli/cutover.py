@@ -207,7 +207,8 @@ def _unseal(arguments: argparse.Namespace, _: Output) -> Steps:
         if found.used:
             lines.append(f"new workers have written since: {found.used}; needs --although-used")
         members = {"connectors": found.connectors, "new_workers_have_written": bool(found.used)}
-        yield Preview(lines, members, "unseal?", None, *left_out(run))
+        refusal = None if arguments.although_used else found.refusal
+        yield Preview(lines, members, "unseal?", refusal, *left_out(run))
         with evidence_of(run, arguments.evidence, "unseal"), ProgressLine() as progress:
             unseal_plan(run, although_used=arguments.although_used, progress=progress)
     done = "unsealed: the old workers may be started again; keep the new ones stopped"
