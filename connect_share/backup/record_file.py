@@ -20,6 +20,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -308,18 +309,13 @@ class RecordFile:
 
     def read_sections(self) -> Iterator[tuple[int, Record]]:
         """Yield all records with the number of their section, as :meth:`read`."""
-        section, left = -1, 0
+        sections = chain.from_iterable(repeat(section, count) for section, count in enumerate(self.sections))
         with self._explained(), open_regular(self.path) as file:
-            for row in fastavro.reader(file):
-                while not left:
-                    section += 1
-                    if section == len(self.sections):
-                        raise self._damaged()
-                    left = self.sections[section]
-                left -= 1
-                yield section, _record(row)
-            if left or sum(self.sections[section + 1 :]):
-                raise self._damaged()
+            try:
+                for section, row in zip(sections, fastavro.reader(file), strict=True):
+                    yield section, _record(row)
+            except ValueError:  # more or fewer records, or some that are none
+                raise self._damaged() from None
 
     def _damaged(self) -> RecordFileError:
         return RecordFileError(
