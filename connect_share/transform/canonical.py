@@ -10,8 +10,8 @@ Pure. ``migrator.verify.verification`` folds the output of :func:`canonical_conf
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from connect_share.errors import ValueFormatError
 from connect_share.model import connect_json
@@ -29,23 +29,6 @@ from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.model.removal import is_removal
 from connect_share.model.status import State, StatusFold
 from connect_share.transform.rules import RULES, KeyTransform, SkipReason
-
-
-@dataclass
-class CanonicalConfig:
-    """A config topic in order.
-
-    Attributes:
-        state: that a worker of the source has today.
-        records: what is written instead, keys already those of the destination.
-        healed: connectors whose task configurations were all there but in an order that made Connect drop them.
-        left_without_tasks: connectors whose task configurations are not all there; workers make new ones.
-    """
-
-    state: ClusterConfigState
-    records: list[Record] = field(default_factory=list)
-    healed: set[str] = field(default_factory=set)
-    left_without_tasks: set[str] = field(default_factory=set)
 
 
 def fold_state(
@@ -137,7 +120,7 @@ class ConfigHistory:
 
     def ordered(self) -> CanonicalConfig:
         """Return the records in order."""
-        return _Ordering(self._transform, self._fold.snapshot(), self.latest, self.removed).run()
+        return CanonicalConfig(self._transform, self._fold.snapshot(), self)
 
     def compacted(self) -> ClusterConfigState:
         """Return the state of a worker that starts when the cleaner has been everywhere."""
@@ -147,18 +130,22 @@ class ConfigHistory:
         return fold.snapshot()
 
 
-@dataclass
-class _Ordering:
-    _transform: KeyTransform
-    _state: ClusterConfigState
-    _latest: Mapping[bytes, Record] = field(repr=False)
-    _removed: Mapping[str, int] = field(repr=False)
+class CanonicalConfig:
+    """A config topic in order.
 
-    def __post_init__(self) -> None:
-        self._result = CanonicalConfig(state=self._state)
+    Attributes:
+        state: that a worker of the source has today.
+        records: what is written instead, keys already those of the destination.
+        healed: connectors whose task configurations were all there but in an order that made Connect drop them.
+        left_without_tasks: connectors whose task configurations are not all there; workers make new ones.
+    """
 
-    def run(self) -> CanonicalConfig:
-        state = self._state
+    def __init__(self, transform: KeyTransform, state: ClusterConfigState, history: ConfigHistory) -> None:
+        self.state = state
+        self.records: list[Record] = []
+        self.healed: set[str] = set()
+        self.left_without_tasks: set[str] = set()
+        self._transform, self._latest, self._removed = transform, history.latest, history.removed
         names = sorted(state.connectors(), key=lambda name: (self._offset(ConfigKey.CONNECTOR.key(name)), name))
         for name in names:
             self._connector(name)
@@ -173,7 +160,6 @@ class _Ordering:
             key = parse(TopicType.CONFIG, original)
             if key is not None and not RULES[key.kind].is_state and not is_removal(TopicType.CONFIG, record.value):
                 self._emit(original, record)
-        return self._result
 
     def _offset(self, original: bytes) -> int:
         record = self._latest.get(original)
@@ -181,7 +167,7 @@ class _Ordering:
 
     def _emit(self, original: bytes, record: Record, value: bytes | None = None) -> None:
         value = record.value if value is None else value
-        self._result.records.append(replace(record, key=self._transform.prefix + original, value=value))
+        self.records.append(replace(record, key=self._transform.prefix + original, value=value))
 
     def _emit_made(self, made: tuple[bytes, bytes | None], like: bytes) -> None:
         """Write a value that no record holds any more, at the time of a record that is near."""
@@ -190,7 +176,7 @@ class _Ordering:
         self._emit(original, near, value)
 
     def _connector(self, name: str) -> None:
-        config = self._state.connector_config(name)
+        config = self.state.connector_config(name)
         original = ConfigKey.CONNECTOR.key(name)
         if connect_json.same(properties_of(self._latest.get(original)), config):
             self._emit(original, self._latest[original])
@@ -198,14 +184,14 @@ class _Ordering:
             self._emit_made(connector_config_record(name, config or {}), original)
 
     def _target_state(self, name: str) -> None:
-        target = self._state.target_states().get(name)
+        target = self.state.target_states().get(name)
         if target is None:
             return
         original = ConfigKey.TARGET_STATE.key(name)
         record = self._latest.get(original)
         if record is not None and self._alone(record).target_states().get(name) is target:
             self._emit(original, record)
-        elif target is not TargetState.STARTED or not self._state.contains(name):
+        elif target is not TargetState.STARTED or not self.state.contains(name):
             # Without a record Connect takes STARTED for every connector that is there.
             self._emit_made(target_state_record(name, target), ConfigKey.CONNECTOR.key(name))
 
@@ -217,19 +203,19 @@ class _Ordering:
 
     def _tasks(self, name: str) -> None:
         commit = self._latest.get(ConfigKey.COMMIT.key(name))
-        if name in self._state.inconsistent_connectors() or self._came_too_early(name, commit):
+        if name in self.state.inconsistent_connectors() or self._came_too_early(name, commit):
             self._heal(name, commit)
             return
         if commit is None:
             return
-        for task in self._state.tasks(name):
+        for task in self.state.tasks(name):
             original = ConfigKey.TASK.key(task)
-            config = self._state.task_config(task)
+            config = self.state.task_config(task)
             if connect_json.same(properties_of(self._latest.get(original)), config):
                 self._emit(original, self._latest[original])
             else:  # a newer one was written but never committed
                 self._emit_made(task_config_record(task, config or {}), ConfigKey.COMMIT.key(name))
-        count = self._state.task_count(name)
+        count = self.state.task_count(name)
         if _count(commit) == count:
             self._emit(ConfigKey.COMMIT.key(name), commit)
         else:
@@ -240,7 +226,7 @@ class _Ordering:
 
         Tasks of an earlier connector of that name are not healed.
         """
-        if commit is None or not _count(commit) or self._state.task_count(name):
+        if commit is None or not _count(commit) or self.state.task_count(name):
             return False
         return self._removed.get(name, -1) < commit.offset < self._offset(ConfigKey.CONNECTOR.key(name))
 
@@ -254,16 +240,16 @@ class _Ordering:
                 break
             whole.append((original, record))
         if commit is None or commit.offset < removed or len(whole) != count:
-            self._result.left_without_tasks.add(name)
+            self.left_without_tasks.add(name)
             return
         for original, record in whole:
             self._emit(original, record)
         self._emit(ConfigKey.COMMIT.key(name), commit)
         if whole:  # a commit for no tasks loses none
-            self._result.healed.add(name)
+            self.healed.add(name)
 
     def _fencing(self, name: str) -> None:
-        count = self._state.task_count_record(name)
+        count = self.state.task_count_record(name)
         if count is None:
             return
         original = ConfigKey.TASK_COUNT.key(name)
