@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from connect_share.errors import ConfigError, UsageError
 from connect_share.kafka import client
@@ -17,28 +17,15 @@ from spark_jobs.sources import KAFKA_SOURCE, read_kafka
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.kafka import TestBroker
 from tests.support.raw_records import RawRecord, write_raw
+from tests.support.records import row_of, rows_of
 from tests.support.topics import create_topic, write_records
 from tests.support.waiting import await_that
+
+_PLACE = itemgetter(1, 2)
 
 
 def _worker(broker: TestBroker) -> WorkerConfig:
     return WorkerConfig.from_properties(worker_properties(broker.bootstrap_servers, "readers"))
-
-
-def row_of(record: Record) -> tuple[Any, ...]:
-    headers = [(name, value) for name, value in record.headers or ()] or None
-    return (record.topic, record.partition, record.offset, record.timestamp_ms, record.key, record.value, headers)
-
-
-def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
-    def plain(value: Any) -> Any:
-        return bytes(value) if isinstance(value, bytearray) else value
-
-    rows = []
-    for row in frame.collect():
-        headers = None if row.headers is None else [(header.key, plain(header.value)) for header in row.headers]
-        rows.append((row.topic, row.partition, row.offset, row.timestamp_ms, plain(row.key), plain(row.value), headers))
-    return sorted(rows, key=lambda row: (row[1], row[2]))
 
 
 def _awkward(broker: TestBroker, topic: str) -> list[OffsetRange]:
@@ -80,19 +67,15 @@ def test_both_isolations_give_the_rows_of_the_library(spark: SparkSession, broke
         frame = read_kafka(spark, _worker(broker), ranges=ranges, isolation=isolation)
         assert frame.schema == spark.createDataFrame([], KAFKA_SOURCE).schema
         expected = Reader(broker.client_settings, "tests", isolation).records(ranges)
-        rows = rows_of(frame)
-        assert rows == sorted(map(row_of, expected), key=lambda row: (row[1], row[2]))
+        rows = sorted(rows_of(frame), key=_PLACE)
+        assert rows == sorted(map(row_of, expected), key=_PLACE)
         counts[isolation] = len(rows)
     assert counts == {Isolation.READ_UNCOMMITTED: 7, Isolation.READ_COMMITTED: 6}
     properties = {**worker_properties(broker.bootstrap_servers, "readers"), "offset.storage.topic": unique}
     for support, rows_read in (("disabled", 7), ("enabled", 6)):
         file = WorkerConfig.from_properties({**properties, "exactly.once.source.support": support})
         assert read_kafka(spark, file, ranges=ranges).count() == rows_read
-
-
-def test_no_ranges_are_no_rows(spark: SparkSession, broker: TestBroker) -> None:
-    frame = read_kafka(spark, _worker(broker), ranges=[])
-    assert frame.collect() == []
+    assert read_kafka(spark, _worker(broker), ranges=[]).collect() == []
 
 
 def test_the_topics_of_a_worker_file_are_read_and_divided_where_it_is_asked_for(
@@ -112,7 +95,7 @@ def test_the_topics_of_a_worker_file_are_read_and_divided_where_it_is_asked_for(
     whole = read_kafka(spark, worker, topics=[TopicType.OFFSET])
     parts = read_kafka(spark, worker, topics=[TopicType.OFFSET], records_per_task=3)
     assert whole.rdd.getNumPartitions() == 2 < parts.rdd.getNumPartitions()
-    assert rows_of(whole) == rows_of(parts)
+    assert sorted(rows_of(whole), key=_PLACE) == sorted(rows_of(parts), key=_PLACE)
     with pytest.raises(ConfigError, match="records_per_task"):
         read_kafka(spark, worker, records_per_task=0)
     with pytest.raises(UsageError, match="ranges say what is read"):

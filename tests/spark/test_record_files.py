@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -13,16 +12,7 @@ from connect_share.backup.record_file import RecordFile, write_record_file
 from connect_share.model.records import Record
 from spark_jobs.record_files import read_record_files
 from spark_jobs.sources import KAFKA_SOURCE
-from tests.support.records import encoded
-
-
-def _plain(value: Any) -> Any:
-    return bytes(value) if isinstance(value, bytearray) else value
-
-
-def _record(row: Any) -> Record:
-    headers = tuple((header.key, _plain(header.value)) for header in row.headers or ())
-    return Record(row.topic, row.partition, row.offset, row.timestamp_ms, _plain(row.key), _plain(row.value), headers)
+from tests.support.records import encoded, row_of, rows_of
 
 
 def test_every_record_is_a_row(spark: SparkSession, tmp_path: Path) -> None:
@@ -36,7 +26,7 @@ def test_every_record_is_a_row(spark: SparkSession, tmp_path: Path) -> None:
         write_record_file(tmp_path / name, {}, [encoded(records)])
     frame = read_record_files(spark, [tmp_path / "a.avro", tmp_path / "b.avro"])
     assert frame.schema == spark.createDataFrame([], KAFKA_SOURCE).schema
-    assert [_record(row) for row in frame.collect()] == [*odd, *many]
+    assert rows_of(frame) == [*map(row_of, [*odd, *many])]
     assert frame.rdd.getNumPartitions() == 2
     assert frame.where("value is null").count() == 1
     assert read_record_files(spark, []).count() == 0

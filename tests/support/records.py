@@ -63,3 +63,22 @@ def encoded(records: Iterable[Record]) -> Iterator[RecordBlock]:
     rest = encoder.rest()
     if rest is not None:
         yield rest
+
+
+def row_of(record: Record) -> tuple[Any, ...]:
+    """Return a record as Spark has it."""
+    headers = [(name, value) for name, value in record.headers or ()] or None
+    return (record.topic, record.partition, record.offset, record.timestamp_ms, record.key, record.value, headers)
+
+
+def rows_of(frame: Any) -> list[tuple[Any, ...]]:
+    """Return the rows of a DataFrame of records."""
+
+    def plain(value: Any) -> Any:
+        return bytes(value) if isinstance(value, bytearray) else value
+
+    rows = []
+    for row in frame.collect():
+        headers = None if row.headers is None else [(header.key, plain(header.value)) for header in row.headers]
+        rows.append((row.topic, row.partition, row.offset, row.timestamp_ms, plain(row.key), plain(row.value), headers))
+    return rows

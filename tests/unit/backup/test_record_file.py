@@ -13,6 +13,7 @@ import time
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fastavro
@@ -25,6 +26,7 @@ from connect_share.backup.backup_file import (
     BackedUpTopic,
     BackupContents,
     BackupFiles,
+    Origin,
     Segment,
     SegmentFile,
     file_name,
@@ -42,10 +44,11 @@ from connect_share.backup.record_file import (
 )
 from connect_share.backup.restore import moment
 from connect_share.errors import ConfigError, RecordFileError, RestoreRejectedError
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.sealing import KeyRing
 from connect_share.sealing.cipher import Cipher, Opened
 from connect_share.worker_config import Isolation
+from migrator.bystanders import backed_up
 from tests.support.examples import marked
 from tests.support.programs import python
 from tests.support.records import encoded
@@ -91,21 +94,17 @@ def test_every_record_comes_back_exactly(sections: list[list[Record]], note: str
             Record(**{**row, "headers": tuple((each["key"], each["value"]) for each in row["headers"])}) for row in rows
         ] == [record for _, record in expected]
         assert [record for _, record in expected] == list(file.read())
-        assert result is not None
         assert file.records == result.records == len(expected)
         assert file.sections == result.sections
 
 
-def test_the_documented_schema_is_the_files() -> None:
+def test_the_schema_and_the_example_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     page = (Path(__file__).parents[3] / "docs" / "backup-format.md").read_text()
     told = json.loads(page.split("```json\n")[1].split("```")[0])
     canonical = fastavro.schema.to_parsing_canonical_form
     assert canonical(told) == canonical(SCHEMA)
-
-
-def test_the_example_of_the_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "move.backup.avro", some(3))
     ((_, code),) = marked(__file__)
@@ -115,17 +114,16 @@ def test_the_example_of_the_page(
 
 def test_the_file_is_private_and_its_hash_is_returned(tmp_path: Path) -> None:
     result = write(tmp_path / "x.avro", some(3))
-    assert result is not None
     assert (tmp_path / "x.avro").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "x.avro").stat().st_size == result.size_bytes
     told = subprocess.run(["sha256sum", result.path], capture_output=True, check=True, text=True)
     assert told.stdout.split()[0] == result.sha256
-    assert [path.name for path in tmp_path.iterdir()] == ["x.avro"]
 
 
 def test_a_failure_leaves_nothing_and_keeps_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "x.avro"
     write(path, some(3))
+    assert [each.name for each in tmp_path.iterdir()] == ["x.avro"]
     before = path.read_bytes()
     with pytest.raises(AttributeError):
         write(path, [*some(2), None])  # type: ignore[list-item]
@@ -192,14 +190,6 @@ def test_a_killed_writer_leaves_no_file_of_that_name(tmp_path: Path) -> None:
     write_record_file(tmp_path / "of-another-name.avro", {}, [])  # removes it: it may hold secrets
     left = {".pipe.avro.abcd1234", "of-another-name.avro"}
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in others} | left
-
-
-def test_a_pipe_or_a_device_is_no_file(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "0000000001-base.avro")
-    with pytest.raises(RecordFileError, match="no regular file"):
-        segment_files(tmp_path)
-    with pytest.raises(RecordFileError, match="no regular file"):
-        RecordFile(Path("/dev/zero"))
 
 
 def _complaint(path: Path) -> str:
@@ -278,6 +268,10 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     with path.open("wb") as file:
         fastavro.writer(file, keys_as_text, [], metadata=header)
     assert "another schema" in _complaint(path)
+    os.mkfifo(tmp_path / "0000000001-base.avro")
+    for use, of in ((RecordFile, Path("/dev/zero")), (segment_files, tmp_path)):
+        with pytest.raises(RecordFileError, match="no regular file"):
+            use(of)
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
@@ -319,12 +313,8 @@ def test_a_value_opens_nowhere_else(change: dict[str, object]) -> None:
         FileCipher(KEYS).opened(TopicType.STATUS, encrypted(PLACE))
     value = encrypted(PLACE).value or b""  # nor does it on a topic
     assert not isinstance(Cipher(KEYS, TopicType.CONFIG).open(PLACE.key or b"", value), Opened)
-
-
-def test_a_missing_key_is_named() -> None:
-    other = FileCipher(KeyRing.parse(key_text(8)))
     with pytest.raises(ConfigError, match="encrypted with key 7"):
-        other.opened(TopicType.CONFIG, encrypted(PLACE))
+        FileCipher(KeyRing.parse(key_text(8))).opened(TopicType.CONFIG, encrypted(PLACE))
 
 
 def files_of(kinds: str) -> list[SegmentFile]:
@@ -431,6 +421,19 @@ def test_files_that_do_not_follow_each_other_are_refused(tmp_path: Path, second:
     with pytest.raises(RecordFileError, match="does not begin where the file before it ends"):
         BackupFiles.at(tmp_path, None)
     assert BackupFiles.at(tmp_path, 10).records == 3
+
+
+def test_originals_of_two_clusters_with_topics_of_one_name(tmp_path: Path) -> None:
+    made = contents(1, 0, 9)
+    topics = [made.topics[0].model_copy(update={"section": number}) for number in range(2)]
+    origins = [Origin(side="source", group_id="g", plain=True, topics={TopicType.CONFIG: at}) for at in range(2)]
+    made = made.model_copy(update={"topics": (*topics,), "origins": (*origins,), "segment": None})
+    records = [Record("configs", 0, 3, 1, b"k", b"%d" % number) for number in range(2)]
+    write_record_file(tmp_path / "x.avro", made.model_dump(mode="json"), [encoded([each]) for each in records])
+    manifest = SimpleNamespace(backup=SimpleNamespace(file="x.avro"), mirrored_backup=None)
+    run: Any = SimpleNamespace(plan_path=tmp_path / "plan.json", applied=lambda: manifest)
+    for number, record in enumerate(records):
+        assert [*backed_up(run, number, TopicType.CONFIG, OffsetRange("configs", 0, 0, 9))] == [record]
 
 
 def test_a_file_under_another_name_is_refused(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from connect_share.errors import ConfigError
 from connect_share.model.records import TopicType
 from migrator.cli.__main__ import build_parser as migrator_parser
 from migrator.cli.__main__ import main as migrator_main
-from spark_jobs import command_line
 from tests.support.programs import python
 
 MAINS = {"connect-share": main, "connect-share-migrate": migrator_main}
@@ -239,10 +238,3 @@ def test_the_manual_has_every_command(prog: str, module: str, tmp_path: Path) ->
     subprocess.run([program, *where, "--output", page], check=True, timeout=60)
     titles = {title.replace("\\-", "-") for title in re.findall(r"COMMAND \\fI\\,'(.*?)'", page.read_text("utf-8"))}
     assert titles >= {name for name, parser in COMMANDS.items() if name.startswith(f"{prog} ")}
-
-
-def test_a_job_says_in_one_line_which_file_it_cannot_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").touch()
-    result = tmp_path / "file" / "result.json"
-    assert command_line.run(argparse.Namespace(), lambda _: result.write_text("{}")) == 1
-    assert capsys.readouterr().err == f"error: {result}: Not a directory\n"
