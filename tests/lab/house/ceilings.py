@@ -20,7 +20,7 @@ class Ceiling:
 
 
 CEILINGS: Final = {
-    "lines of the core": Ceiling(51_813),
+    "lines of the core": Ceiling(51_772),
     "lines of the parts": Ceiling(7_269),
     "lines of the lab": Ceiling(12_985, "What is only measured once needs no code here."),
     "lines of the tests": Ceiling(51_746, "Add a case to a test that is there, or take out one that another repeats."),
