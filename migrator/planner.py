@@ -88,11 +88,10 @@ def warn_about_shared_topics(move: PlannedMove, spaces: Iterable[str | None]) ->
     path, groups = move.plan.destination_worker_config_file, [each for each in spaces if each is not None]
     if move.destination.sharing_enabled or not groups:
         return []
-    names = [*groups[:_SHOWN_GROUPS], *(["others"] if len(groups) > _SHOWN_GROUPS else [])]
     findings = _about_sharing(check_properties(load_worker_file(path)).findings)
     return [
         f"{path}: {with_remedy(finding)}, unless this is to be the one cluster with plain keys in "
-        f"{move.destination.topic(TopicType.CONFIG)}, where {', '.join(names)} share under their prefixes"
+        f"{move.destination.topic(TopicType.CONFIG)}, where {listed(groups, _SHOWN_GROUPS)} share under their prefixes"
         for finding in findings
     ]
 
