@@ -303,12 +303,11 @@ class CheckSources:
 
     def open_transactions(self) -> list[OpenTransaction]:
         """Return the transactions that are open on the topics now."""
-        timeout_s = longest_wait_s(ASK_S)
         with console_admin(self.topic_set) as admin:
             topics = require_topics(admin, self.topic_set.topics)
             places = [(name, each.id) for name, topic in topics.items() for each in topic.partitions]
             return find_open_transactions(
-                admin, admin.settings, places, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s
+                admin, admin.settings, places, client_id=CONSOLE_CLIENT_ID, timeout_s=longest_wait_s(ASK_S)
             )
 
 

@@ -241,11 +241,8 @@ def _find_all(sources: CheckSources) -> list[Finding]:
     if sources.topic_set.worker is not None and not sources.topic_set.worker.sharing_enabled:
         sources.note(f"{file} has no topic sharing: it was not checked for that (check worker-config)")
         return []
-
-    def read(_: WorkerConfig, topic_type: TopicType) -> TopicContents:
-        return sources.contents.topics[topic_type]  # read already
-
-    return [in_file(finding, file) for finding in _check(file, sources.note, read=read, java=sources.java).findings]
+    found = _check(file, sources.note, read=lambda _, each: sources.contents.topics[each], java=sources.java)
+    return [in_file(finding, file) for finding in found.findings]
 
 
 CHECK: Final = Check(
