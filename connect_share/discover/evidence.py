@@ -169,6 +169,7 @@ class TypeEvidence:
         texts: hashes of values of a connector's properties, and of its source partitions, which often are the same.
         named_topics: offsets topics of their own that connectors name.
         watch: finds two workers that cannot be of one cluster, if two write plain statuses.
+        is_cut: there are more groups, or such as no cluster can have.
     """
 
     topic_type: TopicType
@@ -179,6 +180,7 @@ class TypeEvidence:
     texts: set[int] = field(default_factory=set, repr=False)
     named_topics: set[str] = field(default_factory=set)
     watch: PlainClusterWatch = field(default_factory=PlainClusterWatch, repr=False)
+    is_cut: bool = False
 
     @property
     def keys(self) -> int:
@@ -205,6 +207,7 @@ class TypeEvidence:
         """Consider one record under a key of this type."""
         if group not in self.groups:
             if len(self.groups) >= MOST_GROUPS or len(group or "") > LONGEST_ID:
+                self.is_cut = True
                 return
             self.groups[group] = GroupEvidence()
             if group is not None:

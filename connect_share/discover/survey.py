@@ -216,7 +216,8 @@ def _whole(
     for together in (small, *([topic] for topic in large)):
         for record in source.records({at: look.bounds[at] for topic in together for at in filled[topic]}):
             whole[record.topic].add(record)
-    return whole, source.unread | {topic for topic in topics if topic in source.refused}
+    cut = {topic for topic, found in whole.items() if any(each.is_cut for each in found.types.values())}
+    return whole, source.unread | cut | {topic for topic in topics if topic in source.refused}
 
 
 Row = dict[str, Any]

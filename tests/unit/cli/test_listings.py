@@ -173,7 +173,7 @@ def test_a_group_that_no_cluster_can_have_takes_no_room() -> None:
     assert GroupRoom([group]).admits(group)
     evidence = TopicEvidence("t")
     evidence.add(Record("t", 0, 0, 0, prefix_key(group, _OFFSET), b"{}"))
-    assert evidence.types[TopicType.OFFSET].groups == {}
+    assert (evidence.types[TopicType.OFFSET].groups, evidence.types[TopicType.OFFSET].is_cut) == ({}, True)
 
 
 @pytest.mark.parametrize("group", ["large.", ""], ids=["large", "plain keys"])
