@@ -14,6 +14,7 @@ from connect_share.cli.__main__ import main as console
 from connect_share.model.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES
 from migrator.cli.__main__ import main as migrate
+from tests.lab.embedded.worker import write_properties
 from tests.lab.secure_broker import LOST, SecureBroker
 from tests.support.rights import USERS, login
 from tests.support.servers import serving
@@ -111,10 +112,8 @@ def worker_file(folder: Path, broker: SecureBroker, changes: dict[str, str], wit
     elif changes.get("sasl.mechanism", "").startswith("SCRAM"):
         jaas = properties["sasl.jaas.config"].replace("plain.PlainLogin", "scram.ScramLogin")
         changes = {**changes, "sasl.jaas.config": jaas}
-    properties |= changes
-    path = folder / "worker.properties"
-    path.write_text("".join(f"{name}={value}\n" for name, value in properties.items() if name not in without), "ascii")
-    return path
+    kept = {name: value for name, value in (properties | changes).items() if name not in without}
+    return write_properties(folder / "worker.properties", kept)
 
 
 @pytest.mark.parametrize("name", MISTAKES)

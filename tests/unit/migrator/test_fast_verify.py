@@ -73,6 +73,7 @@ def test_the_same_differences(
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("migrator.verify.verification.AT_ONCE", at_once)
+        patch.setattr("spark_jobs.verify_plan.AT_ONCE", at_once)
         assert sorted(map(str, differences(parts))) == sorted(map(str, expected))
 
 
