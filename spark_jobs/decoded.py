@@ -15,7 +15,7 @@ from connect_share.contents.profile import key_digest
 from connect_share.errors import ValueFormatError
 from connect_share.model.config import target_state_in
 from connect_share.model.connect_json import loads
-from connect_share.model.keys import ConfigKey, StatusKey, key_text, parse, split_key
+from connect_share.model.keys import ConfigKey, StatusKey, encodable, key_text, parse, split_key
 from connect_share.model.records import TopicType
 from connect_share.model.status import status_in
 from connect_share.sealing.cipher import is_sealed, removes
@@ -28,6 +28,8 @@ DECODED: Final = (
 """Columns of :func:`decode`; ``docs/spark.md`` says what they hold."""
 DECODED_VALUES: Final = f"{DECODED}, key string, value string"
 """The same with the text of keys and values."""
+_LAST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999, behind which Python has no time; whoever writes a record chooses its time."""
 
 
 def decode(records: DataFrame, *, values: bool = False) -> DataFrame:
@@ -76,7 +78,7 @@ def _row(record: tuple[Any, ...], *, values: bool) -> tuple[Any, ...]:
         topic,
         partition,
         offset,
-        timestamp_ms * 1000 if timestamp_ms >= 0 else None,
+        timestamp_ms * 1000 if 0 <= timestamp_ms <= _LAST_MS else None,
         None if topic_type is None else topic_type.value,
         group,
         None if kind is None else kind.label,
@@ -84,7 +86,7 @@ def _row(record: tuple[Any, ...], *, values: bool) -> tuple[Any, ...]:
         part if isinstance(part, int) else None,
         part if isinstance(part, str) else None,
         state,
-        worker,
+        None if worker is None else encodable(worker),
         generation,
         value is None if topic_type is None else removes(topic_type, value),
         sealed,

@@ -43,7 +43,7 @@ from connect_share.model.keys import ClusterGroupId, StatusKey, connector_of, pr
 from connect_share.model.records import Record, TopicType, now_ms
 from connect_share.model.removal import is_removal, removal_value
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, SealingMode
-from connect_share.sealing.cipher import SEALED_BYTES, is_sealed, key_id
+from connect_share.sealing.cipher import LATEST_MS, SEALED_BYTES, is_sealed, key_id
 from connect_share.sealing.seals import refused_of
 from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, SkipReason
@@ -435,7 +435,8 @@ class Restore:
             return status.timestamp_ms
         name = connector_of(TopicType.STATUS, original)
         was_shown = status.timestamp_ms > self._backed_up[TopicType.STATUS].removed_ms.get(name, -1)
-        return max(status.timestamp_ms, self._removed_ms.get(name, -1) + 1) if was_shown else status.timestamp_ms
+        behind_ms = min(self._removed_ms.get(name, -1) + 1, LATEST_MS)  # who removed it has chosen its time
+        return max(status.timestamp_ms, behind_ms) if was_shown else status.timestamp_ms
 
 
 def _records(file: BackupFiles, origin: Origin, progress: Progress) -> Iterator[tuple[TopicType, Record]]:

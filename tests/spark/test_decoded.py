@@ -140,6 +140,9 @@ def test_each_record_is_a_row_with_what_its_key_and_its_status_say(spark: SparkS
     assert {row.connector for row in sealed} == {"orders", None}  # no connector has a session key
     assert {row.removes for row in rows if row.connector == "removed"} == {True}
     assert [row.state for row in rows if row.connector == "odd"] == [None]
+    value = b'{"state":"RUNNING","worker_id":"\\ud800","generation":1}'
+    strange = spark.createDataFrame([("t", 0, 0, 2**62, b"status-task-c-0", value, None)], KAFKA_SOURCE)
+    assert [(row.timestamp, row.worker_id) for row in decode(strange).collect()] == [(None, "\\ud800")]
 
 
 def test_values_are_given_when_they_are_asked_for_and_sealed_ones_are_not(

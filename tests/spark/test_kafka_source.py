@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -20,8 +19,6 @@ from tests.support.raw_records import RawRecord, write_raw
 from tests.support.records import row_of, rows_of
 from tests.support.topics import create_topic, write_records
 from tests.support.waiting import await_that
-
-_PLACE = itemgetter(1, 2)
 
 
 def _worker(broker: TestBroker) -> WorkerConfig:
@@ -67,8 +64,8 @@ def test_both_isolations_give_the_rows_of_the_library(spark: SparkSession, broke
         frame = read_kafka(spark, _worker(broker), ranges=ranges, isolation=isolation)
         assert frame.schema == spark.createDataFrame([], KAFKA_SOURCE).schema
         expected = Reader(broker.client_settings, "tests", isolation).records(ranges)
-        rows = sorted(rows_of(frame), key=_PLACE)
-        assert rows == sorted(map(row_of, expected), key=_PLACE)
+        rows = sorted(rows_of(frame))
+        assert rows == sorted(map(row_of, expected))
         counts[isolation] = len(rows)
     assert counts == {Isolation.READ_UNCOMMITTED: 7, Isolation.READ_COMMITTED: 6}
     properties = {**worker_properties(broker.bootstrap_servers, "readers"), "offset.storage.topic": unique}
@@ -95,7 +92,7 @@ def test_the_topics_of_a_worker_file_are_read_and_divided_where_it_is_asked_for(
     whole = read_kafka(spark, worker, topics=[TopicType.OFFSET])
     parts = read_kafka(spark, worker, topics=[TopicType.OFFSET], records_per_task=3)
     assert whole.rdd.getNumPartitions() == 2 < parts.rdd.getNumPartitions()
-    assert sorted(rows_of(whole), key=_PLACE) == sorted(rows_of(parts), key=_PLACE)
+    assert sorted(rows_of(whole)) == sorted(rows_of(parts))
     with pytest.raises(ConfigError, match="records_per_task"):
         read_kafka(spark, worker, records_per_task=0)
     with pytest.raises(UsageError, match="ranges say what is read"):

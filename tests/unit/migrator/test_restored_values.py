@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.backup.restore import BackedUpValues, require_none_newer, restore_sealings
+from connect_share.backup.restore import BackedUpValues, Restore, require_none_newer, restore_sealings
 from connect_share.errors import RestoreRejectedError
 from connect_share.kafka.due_look import mark_of
 from connect_share.model.keys import ClusterGroupId
@@ -48,11 +49,10 @@ def test_all_that_is_put_back_was_believed(history: list[Record], mode: SealingM
     own = [each for each in history if OFFSET.takes(each.key)]
     assert not any(is_sealed(each.value) for each in found)
     assert [each for each in found if not OFFSET.takes(each.key)] == [each for each in history if each not in own]
-    counts = values
-    assert sum(counts.sealed.values()) == sum(map(is_good, own))
-    assert counts.refused == len(own) - counts.plain - sum(counts.sealed.values())
-    assert counts.plain + counts.refused_plain == sum(not is_sealed(each.value) for each in own)
-    assert not (counts.plain if mode is SealingMode.REQUIRED else counts.refused_plain)
+    assert sum(values.sealed.values()) == sum(map(is_good, own))
+    assert values.refused == len(own) - values.plain - sum(values.sealed.values())
+    assert values.plain + values.refused_plain == sum(not is_sealed(each.value) for each in own)
+    assert not (values.plain if mode is SealingMode.REQUIRED else values.refused_plain)
 
 
 def test_a_key_that_the_group_says_it_uses_is_asked_for() -> None:
@@ -61,6 +61,12 @@ def test_a_key_that_the_group_says_it_uses_is_asked_for() -> None:
     values = BackedUpValues(Sealing(KEYS, SealingMode.REQUIRED), [config])
     with pytest.raises(RestoreRejectedError, match=r"configs\[0\]@0 says that the group uses key 9, which the worker"):
         list(values.opened([(TopicType.CONFIG, sealed(says))]))
+
+
+def test_a_status_is_put_back_beside_a_removal_of_any_time() -> None:
+    restore = Mock(_removed_ms={"c": 2**63 - 1}, removed_ms={})
+    restore._backed_up = {TopicType.STATUS: restore}
+    assert Restore._shown_ms(restore, b"status-task-c-0", Record("s", 0, 0, 5, None, b"{}")) == 2**63 - 1
 
 
 def is_good(each: Record) -> bool:
@@ -104,11 +110,8 @@ def test_what_the_worker_file_and_most_values_decide(
     key: int | None, group: str | None, kinds: str, expected: object
 ) -> None:
     worker = sharing_worker(**({} if key is None else {KEYS_PROPERTY: key_text(key)}))
-    transforms = {
-        TopicType.OFFSET: KeyTransform.between(
-            TopicType.OFFSET, GROUP, None if group is None else ClusterGroupId(group)
-        )
-    }
+    becomes = None if group is None else ClusterGroupId(group)
+    transforms = {TopicType.OFFSET: KeyTransform.between(TopicType.OFFSET, GROUP, becomes)}
     history = [(TopicType.OFFSET, record(kind, number, number)) for number, kind in enumerate(kinds.split())]
     if isinstance(expected, str) and expected != "as it is":
         with pytest.raises(RestoreRejectedError) as raised:
