@@ -10,8 +10,9 @@ Pure. ``migrator.verify.verification`` folds the output of :func:`canonical_conf
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from connect_share.errors import ValueFormatError
 from connect_share.model import connect_json
@@ -169,31 +170,26 @@ class CanonicalConfig:
         value = record.value if value is None else value
         self.records.append(replace(record, key=self._transform.prefix + original, value=value))
 
-    def _emit_made(self, made: tuple[bytes, bytes | None], like: bytes) -> None:
-        """Write a value that no record holds any more, at the time of a record that is near."""
-        original, value = made
+    def _put(self, original: bytes, made: Callable[[], tuple[bytes, bytes]], like: bytes, *, is_there: bool) -> None:
+        """Write the newest record of a key if that is right, else what is made, at the time of a record that is near."""
         near = self._latest.get(original) or self._latest.get(like) or next(iter(self._latest.values()))
-        self._emit(original, near, value)
+        self._emit(original, near, None if is_there else made()[1])
 
     def _connector(self, name: str) -> None:
-        config = self.state.connector_config(name)
-        original = ConfigKey.CONNECTOR.key(name)
-        if connect_json.same(properties_of(self._latest.get(original)), config):
-            self._emit(original, self._latest[original])
-        else:
-            self._emit_made(connector_config_record(name, config or {}), original)
+        config, original = self.state.connector_config(name), ConfigKey.CONNECTOR.key(name)
+        is_there = connect_json.same(properties_of(self._latest.get(original)), config)
+        self._put(original, partial(connector_config_record, name, config or {}), original, is_there=is_there)
 
     def _target_state(self, name: str) -> None:
         target = self.state.target_states().get(name)
         if target is None:
             return
-        original = ConfigKey.TARGET_STATE.key(name)
+        original, made = ConfigKey.TARGET_STATE.key(name), partial(target_state_record, name, target)
         record = self._latest.get(original)
-        if record is not None and self._alone(record).target_states().get(name) is target:
-            self._emit(original, record)
-        elif target is not TargetState.STARTED or not self.state.contains(name):
-            # Without a record Connect takes STARTED for every connector that is there.
-            self._emit_made(target_state_record(name, target), ConfigKey.CONNECTOR.key(name))
+        is_there = record is not None and self._alone(record).target_states().get(name) is target
+        # Without a record Connect takes STARTED for every connector that is there.
+        if is_there or target is not TargetState.STARTED or not self.state.contains(name):
+            self._put(original, made, ConfigKey.CONNECTOR.key(name), is_there=is_there)
 
     def _alone(self, record: Record) -> ClusterConfigState:
         """Return the state that one record alone amounts to."""
@@ -202,24 +198,20 @@ class CanonicalConfig:
         return fold.snapshot()
 
     def _tasks(self, name: str) -> None:
-        commit = self._latest.get(ConfigKey.COMMIT.key(name))
+        last = ConfigKey.COMMIT.key(name)
+        commit = self._latest.get(last)
         if name in self.state.inconsistent_connectors() or self._came_too_early(name, commit):
             self._heal(name, commit)
             return
         if commit is None:
             return
         for task in self.state.tasks(name):
-            original = ConfigKey.TASK.key(task)
-            config = self.state.task_config(task)
-            if connect_json.same(properties_of(self._latest.get(original)), config):
-                self._emit(original, self._latest[original])
-            else:  # a newer one was written but never committed
-                self._emit_made(task_config_record(task, config or {}), ConfigKey.COMMIT.key(name))
+            original, config = ConfigKey.TASK.key(task), self.state.task_config(task)
+            # A newer one may have been written but never committed.
+            is_there = connect_json.same(properties_of(self._latest.get(original)), config)
+            self._put(original, partial(task_config_record, task, config or {}), last, is_there=is_there)
         count = self.state.task_count(name)
-        if _count(commit) == count:
-            self._emit(ConfigKey.COMMIT.key(name), commit)
-        else:
-            self._emit_made(task_commit_record(name, count), ConfigKey.COMMIT.key(name))
+        self._put(last, partial(task_commit_record, name, count), last, is_there=_count(commit) == count)
 
     def _came_too_early(self, name: str, commit: Record | None) -> bool:
         """Return whether Connect ignored a commit only because the connector's record comes after it.
@@ -254,10 +246,8 @@ class CanonicalConfig:
             return
         original = ConfigKey.TASK_COUNT.key(name)
         record = self._latest.get(original)
-        if record is not None and self._alone(record).task_count_record(name) == count:
-            self._emit(original, record)
-        else:
-            self._emit_made(task_count_record(name, count), original)
+        is_there = record is not None and self._alone(record).task_count_record(name) == count
+        self._put(original, partial(task_count_record, name, count), original, is_there=is_there)
 
 
 def _parsed(record: Record | None) -> object:
