@@ -325,10 +325,6 @@ def files_of(kinds: str) -> list[SegmentFile]:
     ]
 
 
-def numbers(files: list[SegmentFile]) -> list[int]:
-    return [each.sequence for each in files]
-
-
 @pytest.mark.parametrize(
     ("kinds", "at_ms", "expected"),
     [
@@ -343,7 +339,7 @@ def numbers(files: list[SegmentFile]) -> list[int]:
     ],
 )
 def test_a_moment_is_a_base_and_what_follows_it(kinds: str, at_ms: int | None, expected: list[int]) -> None:
-    assert numbers(point_at(files_of(kinds), at_ms)) == expected
+    assert [each.sequence for each in point_at(files_of(kinds), at_ms)] == expected
 
 
 @pytest.mark.parametrize(("text", "ago_s"), [("10 minutes ago", 600), ("1 Day ago", 86_400), ("30 seconds ago", 30)])
