@@ -6,9 +6,10 @@ record stops the one group under whose prefix it lies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from connect_share.contents.group_room import LONGEST_ID
 from connect_share.errors import AuthorizationError, BrokerError, also_saying, listed
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import FENCE, is_fenced
@@ -53,8 +54,8 @@ def fences_of(plan: MigrationPlan, sources: Sequence[PlannedSource]) -> tuple[So
 
 def _without_settings(plan: MigrationPlan, topic: str, sources: Sequence[PlannedSource]) -> SourceFence:
     """Return which of the sources on a topic leave nothing there, and why the topic is still used; ``None``: it is not."""
-    connectors, fences = use_of(sources[0].worker, topic)
     moved = key_spaces((each.plan.space, each.plan.only_connectors) for each in sources)
+    connectors, fences = use_of(sources[0].worker, topic, moved)
     staying = {
         space for space, names in connectors.items() if (only := moved.get(space)) is not None and names - {"", *only}
     }
@@ -71,28 +72,32 @@ def _without_settings(plan: MigrationPlan, topic: str, sources: Sequence[Planned
 
 
 def use_of(
-    worker: WorkerConfig, topic: str
+    worker: WorkerConfig, topic: str, named: Collection[str | None] = ()
 ) -> tuple[dict[ClusterGroupId | None, set[str]], dict[ClusterGroupId | None, Moved]]:
     """Return by key space whose connectors live on a config topic, and what the record says that fences a space.
 
-    The value of another group that is sealed lives, whatever it says.
+    Connectors have their names in the spaces that are ``named``. The value of another group that is sealed lives, whatever
+    it says. Of keys the hashes are kept, of spaces one text each: anyone who may write can invent a million long ones.
     """
-    living: dict[bytes, tuple[ClusterGroupId | None, str]] = {}
+    living: dict[int, tuple[ClusterGroupId | None, str]] = {}
+    spaces: dict[ClusterGroupId | None, ClusterGroupId | None] = {}
     fences: dict[ClusterGroupId | None, Moved] = {}
     seals = worker.seals(TopicType.CONFIG)
     for record in _all_records(worker, topic):
         parts = split_key(TopicType.CONFIG, record.key)
-        if record.key is None or parts is None:
+        if parts is None or len(parts[0] or "") > LONGEST_ID:
             continue
-        space, original = parts
-        living.pop(record.key, None)
+        space, original = spaces.setdefault(parts[0], parts[0]), parts[1]
+        at = hash(record.key)
+        living.pop(at, None)
         if original == MARKER[0]:
             opened = seals.accepted(record)
             fences.pop(space, None)
             if opened is not None and (found := moved_in(opened.value)) is not None:
                 fences[space] = found
         elif not is_removal(TopicType.CONFIG, record.value):
-            living[record.key] = space, connector_of(TopicType.CONFIG, original) or ""
+            name = connector_of(TopicType.CONFIG, original) if space in named else None
+            living[at] = space, name or ""
     connectors: dict[ClusterGroupId | None, set[str]] = {}
     for space, connector in living.values():
         connectors.setdefault(space, set()).add(connector)

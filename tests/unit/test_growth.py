@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -32,7 +33,10 @@ from connect_share.kafka.connect_protocol import NOTHING, ConnectorsAndTasks
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.runtime.assignor import balanced_assignment
+from connect_share.worker_config import WorkerConfig
+from migrator.topic_fence import use_of
 from tests.support.checked import findings_of, state_of
+from tests.support.worker_files import properties_of
 from tests.unit.exporter.test_topic_states import followed
 
 BASE = 200
@@ -217,6 +221,27 @@ def test_memory_is_at_most_four_times_what_is_counted(topic_type: TopicType, mem
         assert tracemalloc.get_traced_memory()[0] < 4 * fold._folds._kept + 20_000  # of the first group
     finally:
         tracemalloc.stop()
+
+
+def test_a_config_topic_is_looked_at_for_a_fence_without_the_long_keys_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Megabytes in front of a key or behind it compress to nothing on the topic."""
+    long = "a" * 50_000
+    keys = [f"g{number % 7}.connector-{number}{long}" for number in range(500)] + [
+        "g.connector-own",
+        f"{long}.task-a-0",
+    ]
+    worker = WorkerConfig.from_properties(properties_of("127.0.0.1:1", "g"))
+    records = (Record("t", 0, at, 1, key.encode(), b"{}") for at, key in enumerate(keys))
+    monkeypatch.setattr("migrator.topic_fence._all_records", lambda *_: records)
+    tracemalloc.start()
+    try:
+        connectors, fences = use_of(worker, "t", {ClusterGroupId("g")})
+        assert tracemalloc.get_traced_memory()[0] < 500_000 + sys.getsizeof(long)
+    finally:
+        tracemalloc.stop()
+    assert (connectors, fences) == ({**{f"g{number}": {""} for number in range(7)}, "g": {"own"}}, {})
 
 
 @pytest.mark.parametrize(("most", "kept", "counted"), [(20_000, 10_000, 10_000), (100, 79, 10_112)])
