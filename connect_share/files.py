@@ -41,13 +41,13 @@ def write_private_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
         raise
 
 
-def open_regular(path: Path) -> io.BufferedReader:
-    """Open a file to read it, but no pipe and no device: reading those may wait for ever.
+def open_regular(path: Path, *, to_lock: bool = False) -> io.BufferedReader:
+    """Open a file to read it, but no pipe and no device: reading those may wait for ever. ``to_lock``: see :func:`lock`.
 
     Raises:
         OSError: it cannot be opened, or is no regular file.
     """
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    handle = os.open(path, (os.O_RDWR if to_lock else os.O_RDONLY) | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "it is no regular file")
@@ -75,7 +75,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def lock(file: IO[bytes] | int) -> None:
-    """Lock an open file or folder for this process, until it is closed.
+    """Lock an open file or folder for this process, until it is closed; NFS locks only what is open for writing.
 
     Raises:
         OSError: another process has locked it, or its file system cannot.
@@ -86,6 +86,14 @@ def lock(file: IO[bytes] | int) -> None:
     except ImportError:
         raise UsageError("files cannot be locked on this system: run it on Linux or macOS") from None
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def open_to_lock(path: Path) -> IO[bytes]:
+    """Open a file that is to be locked, for writing if that may be; ``OSError``: it cannot be read."""
+    try:
+        return path.open("r+b")
+    except OSError:
+        return path.open("rb")
 
 
 def lock_alone(file: IO[bytes] | int, doing: str) -> None:
@@ -101,7 +109,7 @@ def lock_alone(file: IO[bytes] | int, doing: str) -> None:
         raise AlreadyAppliedError(f"another process {doing} right now") from None
     except OSError as error:
         raise UsageError(
-            f"whether another process {doing} is not known: the file system has no locks ({error.strerror}); use one that has"
+            f"whether another process {doing} is not known: its file system does not lock it ({error.strerror}): use another"
         ) from error
 
 
@@ -204,6 +212,6 @@ def _remove_abandoned(parent: Path) -> None:
         if owner_file.parent in _held:
             continue
         # Never made anew: a process that is just removing its folder would find it not empty.
-        with contextlib.suppress(OSError), owner_file.open("rb") as owner:
+        with contextlib.suppress(OSError), open_to_lock(owner_file) as owner:
             lock(owner)  # fails while its process lives
             shutil.rmtree(owner_file.parent, ignore_errors=True)

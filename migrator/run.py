@@ -19,7 +19,7 @@ from pydantic import Field, NonNegativeInt
 from connect_share.backup.backup_file import BackupFile
 from connect_share.backup.record_file import remove_half_written
 from connect_share.errors import PlanFileError, PlanRejectedError, command_line
-from connect_share.files import lock_alone
+from connect_share.files import lock_alone, open_to_lock
 from connect_share.model.config_state import TargetState
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY
@@ -408,7 +408,7 @@ def only_one(path: Path) -> Iterator[None]:
         AlreadyAppliedError: another process has locked it.
     """
     try:
-        file = path.open("rb")
+        file = open_to_lock(path)
     except FileNotFoundError:
         raise PlanFileError(f"plan {path} does not exist") from None
     except OSError as error:

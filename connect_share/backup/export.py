@@ -48,7 +48,7 @@ from connect_share.backup.backup_file import (
 from connect_share.backup.record_file import RecordFile, remove_half_written
 from connect_share.console.options import group_order
 from connect_share.contents.group_room import GroupRoom
-from connect_share.errors import ConnectShareError, RecordFileError, RestoreRejectedError, listed
+from connect_share.errors import ConnectShareError, RecordFileError, RestoreRejectedError, UsageError, listed
 from connect_share.files import SILENT, Progress, Silent, lock_alone, sync_folder
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import TOMBSTONES_MS
@@ -265,14 +265,19 @@ def locked_folder(folder: Path) -> Iterator[None]:
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY)
+        handles = [os.open(folder, os.O_RDONLY)]
     except OSError as error:
         raise RecordFileError(f"{folder} cannot be made: {error.strerror}", path=str(folder)) from error
     try:
-        lock_alone(handle, f"writes to {folder}")
+        try:
+            lock_alone(handles[0], f"writes to {folder}")
+        except UsageError:  # NFS locks no folder
+            handles.append(os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600))
+            lock_alone(handles[1], f"writes to {folder}")
         yield
     finally:
-        os.close(handle)
+        for handle in handles:
+            os.close(handle)
 
 
 class Follower:

@@ -247,7 +247,7 @@ def remove_half_written(folder: Path) -> None:
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             if _TEMPORARY.fullmatch(path.name) is not None:
-                with contextlib.suppress(OSError), open_regular(path) as file:
+                with contextlib.suppress(OSError), open_regular(path, to_lock=True) as file:
                     if FORMAT_KEY.encode() in file.read(_HEADER_BYTES):
                         lock(file)  # who writes it has locked it
                         path.unlink()

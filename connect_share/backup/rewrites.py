@@ -21,7 +21,7 @@ from connect_share.checks.values import REPAIRED
 from connect_share.console.options import PLAIN, Group
 from connect_share.contents.groups import GroupFold
 from connect_share.errors import ConfigError, ConnectShareError, CopyError
-from connect_share.files import SILENT, Progress, lock_alone
+from connect_share.files import SILENT, Progress, lock_alone, open_to_lock
 from connect_share.kafka.create import lost_topic
 from connect_share.kafka.facts import TopicFacts
 from connect_share.model.config import (
@@ -623,7 +623,7 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
 
         ``AlreadyAppliedError``: another process on this machine is at it.
         """
-        with file_of(self.worker_file).open("rb") as file:
+        with open_to_lock(file_of(self.worker_file)) as file:
             lock_alone(file, f"is writing the values of {self.worker_file} again")
             return super().write(backup, progress)
 

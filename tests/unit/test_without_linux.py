@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Final
-from unittest.mock import Mock
+from typing import Any, Final
 
 import pytest
 
-from connect_share.errors import ConfigError, UsageError
+from connect_share.backup.export import locked_folder
+from connect_share.errors import AlreadyAppliedError, ConfigError, UsageError
 from connect_share.files import lock, lock_alone
 from connect_share.worker_config import config_providers
+from migrator.run import only_one
 from tests.support.long_forms import LONG
 from tests.support.programs import python
 
@@ -50,6 +53,16 @@ def test_what_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     with pytest.raises(ConfigError, match="commands run on Linux and macOS only"):
         config_providers._printed(["true"])
     monkeypatch.undo()
-    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(errno.ENOLCK, "No locks available")))
-    with (tmp_path / "file").open("rb") as file, pytest.raises(UsageError, match="file system has no locks"):
-        lock_alone(file, "reads it")
+    flock = fcntl.flock
+
+    def of_what_is_written(file: Any, operation: int) -> None:  # as on NFS
+        if fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        flock(file, operation)
+
+    monkeypatch.setattr("fcntl.flock", of_what_is_written)
+    with (tmp_path / "file").open("rb") as read, pytest.raises(UsageError, match="file system does not lock it"):
+        lock_alone(read, "reads it")
+    for locked in (partial(only_one, tmp_path / "file"), partial(locked_folder, tmp_path)):
+        with locked(), pytest.raises(AlreadyAppliedError, match="another process"), locked():
+            pass

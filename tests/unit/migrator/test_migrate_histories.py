@@ -325,13 +325,10 @@ def test_a_resume_of_a_gap_is_interrupted() -> None:
     assert resumed(sent, sent[4:], sent[:4]) == [b"4", b"5", b"0", b"1", b"2", b"3", b"2", b"3", b"4", b"5"]
 
 
-def test_a_commit_lies_behind_its_tasks() -> None:
+def test_a_commit_lies_behind_its_tasks_and_what_is_there_twice_in_order_is_not_sent_again() -> None:
     sent = [Record("", 0, 0, 1, key, b"") for key in (b"g.task-a-0", b"g.commit-a")]
     sent = [replace(record, value=b"%d" % number) for number, record in enumerate(sent)]
     assert resumed(sent, sent[1:], sent[:1]) == [b"1", b"0", b"1"]
-
-
-def test_what_is_there_twice_in_order_is_not_sent_again() -> None:
     sent = [Record("", 0, 0, 1, key, b"1") for key in (b"g.connector-a", b"g.connector-b", b"g.connector-a")]
     assert len(resumed(sent, sent)) == 3
     assert len(resumed(sent, sent, sent)) == 6
@@ -414,12 +411,9 @@ def test_hard_cases(case: str, fold: bool) -> None:
     check(topic_type, source, None, [record for log in topic.logs for record in log], GROUP, fold=fold)
 
 
-def test_the_span_of_a_slice_begins_with_what_was_there() -> None:
+def test_spans_begin_with_what_was_there_and_ranges_where_it_was_noted_or_at_the_beginning() -> None:
     point = ResumePoint({0: 1, 1: 1}, 2, {0: (3, 5), 1: (2, 9)})
     assert point.spans({0: (9, 12)}) == {0: (3, 12), 1: (2, 9)}
-
-
-def test_ranges_begin_where_it_was_noted_or_at_the_beginning() -> None:
     facts = TopicFacts(TopicDescription("t", None, ()), ends={0: 1, 1: 5})
     assert facts.since({1: 4}).ranges() == [OffsetRange("t", 0, 0, 1), OffsetRange("t", 1, 4, 5)]
 

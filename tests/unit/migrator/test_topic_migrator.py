@@ -213,12 +213,10 @@ def test_keys(properties: dict[str, str], key: bytes | None, expected: bytes | S
         assert after == Record("t", 3, 17, 1_700_000_000_000, expected, b"{}", (("h", None), ("h", b"")))
 
 
-def test_it_travels() -> None:
+def test_it_travels_and_has_reasons() -> None:
     migrator = KafkaConnectTopicMigrator({**STRAIGHT, "migrate.job": "true", "job.name": "größe-😀"})
     assert pickle.loads(pickle.dumps(migrator)) == migrator
     skipped = Skipped(SkipReason.SESSION_KEY)
     assert pickle.loads(pickle.dumps(skipped)) == skipped
 
-
-def test_each_reason_is_explained() -> None:
     assert all(reason.explanation for reason in SkipReason)
