@@ -265,7 +265,7 @@ def _check_seal(run: MigrationRun, how: Way | None, progress: Progress) -> Way:
     check_all(run, progress, source_may_change=True, new_workers_may_live=True, writes=None, seals=SEALED[how])
     if how == "remove":
         require_backed_up(manifest)
-    if manifest.status is not MigrationStatus.CUT_OVER and not written_since(run):
+    if manifest.status is not MigrationStatus.CUT_OVER and not written_since(run)[0]:
         raise PlanRejectedError(
             f"no new worker has written since the copy: {run.command('cutover')} copies what is left, "
             "verifies, fences and seals"
@@ -324,7 +324,7 @@ def unseal_plan(
     for source in moved_sources(run):
         source.require_stopped()
         source.require_no_open_transaction()  # its workers would not see what is put back
-    written = written_since(run)
+    written, _ = written_since(run)
     count = sum(len(unseal_records(source)) for source in moved_sources(run))
     found = UnsealResult(count, describe_written(written) if written else None)
     if found.refusal is not None and not (dry_run or although_used):

@@ -74,12 +74,8 @@ from migrator.verify.equality import (
 _NAMED: Final = 3
 Written = set[tuple[TopicType, str | None, str | None]]
 """Topic type, cluster group (``None``: plain keys) and connector."""
-
-
 Found = tuple[TopicType, str | None, bytes, Record]
 """Topic type, cluster group, original key, and the record, opened."""
-
-
 Starts = Mapping[TopicType, Mapping[int, int]]
 
 
@@ -106,16 +102,11 @@ def _records_since(run: MigrationRun, starts: Starts, times: Spaces, *, behind_o
                 yield topic_type, *parts, record
 
 
-def written_since(run: MigrationRun) -> Written:
-    """Return the connectors of which others have written something at the destination since the plan has.
+def written_since(run: MigrationRun) -> tuple[Written, int]:
+    """Return the connectors of which others have written since the plan has, and how many of its own records came late.
 
     A process that follows may be ahead of the manifest, or may have been killed.
     """
-    return _written_since(run)[0]
-
-
-def _written_since(run: MigrationRun) -> tuple[Written, int]:
-    """Return that, and how many of the plan's own records came after its copy had ended."""
     manifest, written, late = run.applied(), Written(), 0
     mirrored: set[bytes] | None = None
     copied: set[bytes] | None = None
@@ -237,7 +228,7 @@ def require_unused(run: MigrationRun) -> None:
 
     A further copy would replace its records by older ones.
     """
-    written = written_since(run)
+    written, _ = written_since(run)
     if written:
         groups = ", ".join(dict.fromkeys(source.becomes for source in run.plan.sources))
         raise DestinationUsedError(
@@ -620,7 +611,7 @@ def compare_sides(
             require_own_keys(source.worker)
             require_own_keys(source.destination)
     if manifest is not None and manifest.status in IS_COPIED and (differences or manifest.may_go_on):
-        written, late = _written_since(run)
+        written, late = written_since(run)
         if late:
             warnings.append(
                 f"{late:,} record(s) of this plan came after its copy had ended and was counted: a task that Spark had given "
