@@ -39,7 +39,7 @@ from connect_share.kafka.facts import admin_of, check_destination, require_no_li
 from connect_share.kafka.limits import Extent
 from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.kafka.write_access import TopicNeed, require_access
-from connect_share.model.keys import ClusterGroupId, StatusKey, connector_of, prefix_of
+from connect_share.model.keys import StatusKey, connector_of, prefix_of
 from connect_share.model.records import Record, TopicType, now_ms
 from connect_share.model.removal import is_removal, removal_value
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, SealingMode
@@ -467,7 +467,6 @@ def prepare_restores(
 
 def _restore_of(file: BackupFiles, worker: WorkerConfig, request: RestoreRequest) -> Restore:
     file.keys = worker.sealing_keys
-    group = ClusterGroupId(worker.group_id) if worker.sharing_enabled else None
     filled = frozenset(number for number, count in enumerate(file.sections) if count)
     origin = choose_origin(file.contents, filled, worker, request)
     kinds = tuple(TopicType) if request.only is None else (request.only,)
@@ -475,8 +474,7 @@ def _restore_of(file: BackupFiles, worker: WorkerConfig, request: RestoreRequest
     origin = origin.model_copy(update={"topics": topics})
     names = origin.connectors if request.connectors is None else request.connectors
     own = None if origin.plain else str(origin.group_id)
-    transforms = {topic_type: KeyTransform.between(topic_type, own, group, names) for topic_type in TopicType}
-
+    transforms = {kind: KeyTransform.between(kind, own, worker.cluster_group_id, names) for kind in TopicType}
     sealings = restore_sealings(worker, transforms, lambda: _records(file, origin, SILENT))
     return Restore(file, origin, worker, transforms, *sealings, request.connectors, kinds)
 

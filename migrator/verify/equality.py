@@ -215,9 +215,8 @@ class ConfigDigest(KeySpaceDigest):
 
 def digest_of(topic_type: TopicType, hash_of: PairHash = HERE) -> KeySpaceDigest:
     """Return an empty digest."""
-    if topic_type is TopicType.OFFSET:
-        return OffsetDigest(hash_of)
-    return StatusDigest(hash_of) if topic_type is TopicType.STATUS else ConfigDigest(hash_of)
+    digests = {TopicType.CONFIG: ConfigDigest, TopicType.STATUS: StatusDigest, TopicType.OFFSET: OffsetDigest}
+    return digests[topic_type](hash_of)
 
 
 class KeySpaces:

@@ -255,8 +255,7 @@ def save(path: Path, result: StartupResult) -> None:
     """Write the file so that it is whole at any time, else ``ConnectShareError``."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_private_file(path, (result.model_dump_json(indent=2) + "\n").encode())
-        path.chmod(0o644)  # no records are in it
+        write_private_file(path, (result.model_dump_json(indent=2) + "\n").encode(), mode=0o644)  # no records are in it
     except OSError as exc:
         raise ConnectShareError(f"{path} cannot be written: {exc.strerror}; name another file") from exc
 
