@@ -471,11 +471,14 @@ class Rewrite(ABC, Generic[Found]):
     """Of the command."""
     writing: ClassVar[str] = "writing"
     """For people, while it writes."""
+    side: ClassVar[str]
+    """What messages call the group."""
+    worker: WorkerConfig
 
     @cached_property
-    @abstractmethod
     def stopped(self) -> StoppedGroup:
-        """The group."""
+        """The group, by default that of the worker file."""
+        return StoppedGroup(self.worker, self.worker.cluster_group_id, self.worker.group_id, self.side)
 
     @abstractmethod
     def _read(self, facts: Facts, progress: Progress) -> Found:

@@ -102,7 +102,9 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
 
     name: ClassVar[str] = "delete"
     writing: ClassVar[str] = "removing"
+    side: ClassVar[str] = "retired"
     what: ClassVar[str] = "all that {} has"
+    again: ClassVar[str] = "If the group is to go all the same, run the command again"
     worker: WorkerConfig
     group: Group
     group_id: str
@@ -131,9 +133,8 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
 
     @cached_property
     def stopped(self) -> StoppedGroup:
-        """The group."""
-        again = "If the group is to go all the same, run the command again"
-        return StoppedGroup(self.worker, self.group, self.group_id, "retired", again=again)
+        """The group, which may be another one than that of the worker file."""
+        return StoppedGroup(self.worker, self.group, self.group_id, self.side, again=self.again)
 
     def look(self, progress: Progress = SILENT, *, beside_workers: bool = False) -> dict[TopicType, TopicContent]:
         """Return what there is and what would be removed; writes nothing.
@@ -237,12 +238,9 @@ class RefusedKeys(GroupDeletion):
     """Keys of the group of a worker file at which nothing opens: nobody but strangers wrote there, or the cleaner took it."""
 
     name: ClassVar[str] = "repair"
+    side: ClassVar[str] = "repaired"
     what: ClassVar[str] = "what lies under keys of {} at which nothing opens that the group wrote"
-
-    @cached_property
-    def stopped(self) -> StoppedGroup:
-        """The group."""
-        return StoppedGroup(self.worker, self.group, self.group_id, "repaired")
+    again: ClassVar[str] = StoppedGroup.again
 
     def _require_known(self, found: dict[TopicType, TopicContent]) -> None:
         """Refuse where the keys of the worker file are not known to be those of the group."""
@@ -388,13 +386,9 @@ class Repair(Rewrite[Seen]):
     """
 
     name: ClassVar[str] = "repair"
+    side: ClassVar[str] = "repaired"
     worker: WorkerConfig
     plan: Plan
-
-    @cached_property
-    def stopped(self) -> StoppedGroup:
-        """The group."""
-        return StoppedGroup(self.worker, self.worker.cluster_group_id, self.worker.group_id, "repaired")
 
     def _read(self, facts: Facts, progress: Progress) -> Seen:
         stopped = self.stopped
@@ -522,6 +516,7 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
     """
 
     name: ClassVar[str] = "reseal"
+    side: ClassVar[str] = "sealed"
     worker_file: Path
     worker: WorkerConfig
     group: ClusterGroupId
@@ -548,11 +543,6 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
                 property_name=SEALING_PROPERTY,
             )
         return cls(worker_file, worker, ClusterGroupId(worker.group_id), keys, plain)
-
-    @cached_property
-    def stopped(self) -> StoppedGroup:
-        """The group."""
-        return StoppedGroup(self.worker, self.group, self.worker.group_id, "sealed")
 
     def _read(self, facts: Facts, progress: Progress) -> dict[TopicType, ResealTopic]:
         return {topic_type: self._read_topic(topic_type, topic, progress) for topic_type, topic in facts.items()}
