@@ -68,10 +68,6 @@ class SealTimes:
     source: Seen = field(default_factory=dict, repr=False)
     destination: dict[bytes, int] = field(default_factory=dict, repr=False)
 
-    def behind(self, destination: Mapping[bytes, int]) -> SealTimes:
-        """Return those after this was found at the destination; may be changed."""
-        return SealTimes(self.source, {**self.destination, **destination})
-
 
 class Opener:
     """Opens the values that a transform takes, and refuses what the workers of their group refuse.

@@ -376,7 +376,9 @@ class CopyJob:
 
     def resealer(self, existing: ExistingRecords | None = None) -> Resealer:
         """Return a new way of its values, after what an interrupted copy has left."""
-        times = self.times if existing is None else self.times.behind(existing.newest)
+        times = self.times
+        if existing is not None:
+            times = SealTimes(times.source, {**times.destination, **existing.newest})
         return Resealer(self.slice_.transform, self.source_sealing, self.sealing, times)
 
     def read_existing(self) -> ExistingRecords:

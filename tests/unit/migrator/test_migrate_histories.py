@@ -605,7 +605,7 @@ def test_an_interrupted_copy_is_recognised_by_what_it_says(topic_type: TopicType
         garbage = Record("copy", whole[0].partition, many, 1, whole[0].key, b"{}")
         existing = ExistingRecords.read([*whole[:many], garbage], transform, opener)
         assert existing.count == many
-        resealer = Resealer(transform, NO_SEALING, SEALED, SealTimes().behind(existing.newest))
+        resealer = Resealer(transform, NO_SEALING, SEALED, SealTimes(destination=existing.newest))
         sent = [
             *rewritten(
                 slice_of(transform, 0, PARTITIONS, fold=False),
