@@ -28,7 +28,7 @@ from tests.lab.benchmarks.migration_report import KIP as KIP_MOVE
 from tests.lab.benchmarks.migration_report import MILLION, migration_table
 from tests.lab.benchmarks.sealing import sealing_table
 from tests.lab.benchmarks.spark import spark_table
-from tests.lab.benchmarks.startup.report import pair_table, render_report
+from tests.lab.benchmarks.startup.report import pair_table, render_report, runs_table
 from tests.lab.benchmarks.startup.view import (
     KIP,
     OURS,
@@ -139,24 +139,21 @@ def drawings(root: Path) -> dict[Path, str]:
     results = docs / "benchmarks"
     result = read(results / "startup.json", "run make bench")
     report, markdown = render_report(result)
-    figures = [readme_figures(result)]
-    migration = results / "migration.json"
-    if migration.exists():
-        figures.append(moves(json.loads(migration.read_text("utf-8"))))
+    figures = [readme_figures(result), moves(json.loads((results / "migration.json").read_text("utf-8")))]
     readme = with_figures((root / "README.md").read_text("utf-8"), "figures", "\n\n".join(figures))
-    drawn = {results / "startup.html": report, results / "startup.md": markdown, root / "README.md": readme}
+    further, runs = docs / "startup-benchmark.md", [result, *map(read, sorted(results.glob("startup-*.json")))]
+    drawn = {further: with_figures(further.read_text("utf-8"), "runs", "\n".join(runs_table(runs)))}
+    drawn |= {results / "startup.html": report, results / "startup.md": markdown, root / "README.md": readme}
     if result.model is not None:
         fitted = FittedModel.model_validate(result.model_dump()).model_dump_json(indent=2)
         drawn[root / "connect_share" / "contents" / "model.json"] = f"{fitted}\n"
     for name, (benchmark, table) in TABLES.items():
-        if (results / f"{benchmark}.json").exists():
-            measured = json.loads((results / f"{benchmark}.json").read_text("utf-8"))
-            facts = [
-                ", ".join(f"{what} {value}" for what, value in measured[part].items())
-                for part in ("machine", "versions")
-            ]
-            printed = "\n".join([*table(measured), "", *facts])
-            drawn[docs / name] = with_figures((docs / name).read_text("utf-8"), benchmark, f"```text\n{printed}\n```")
+        measured = json.loads((results / f"{benchmark}.json").read_text("utf-8"))
+        facts = [
+            ", ".join(f"{what} {value}" for what, value in measured[part].items()) for part in ("machine", "versions")
+        ]
+        printed = "\n".join([*table(measured), "", *facts])
+        drawn[docs / name] = with_figures((docs / name).read_text("utf-8"), benchmark, f"```text\n{printed}\n```")
     return drawn
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 
 import pytest
 
 from spark_jobs.benchmark.results import StartupResult, read
 from tests.lab.benchmarks.figures import ROOT, TABLES, drawings, readme_figures, with_figures
 from tests.lab.benchmarks.migration_report import migration_report
+from tests.lab.benchmarks.startup.comparison import compare
 from tests.lab.compatibility.__main__ import broker_versions, worker_versions
 from tests.lab.compatibility.cells import Plugin, planned
 from tests.lab.compatibility.page import page as compatibility_page
@@ -43,6 +45,15 @@ def test_figures_and_pages_are_those_of_the_benchmarks_results() -> None:
         "three brokers have 8, the other scenarios 6."
     )
     assert said in (DOCS / "startup-benchmark.md").read_text("utf-8")
+
+
+def test_three_runs_are_the_same() -> None:
+    runs = [read(DOCS / "benchmarks" / f"{name}.json") for name in ("startup", "startup-2", "startup-3")]
+    for before, after in combinations(runs, 2):
+        found = compare(before, after)
+        assert sum(row.verdict == "same" for row in found.rows) == 11
+        assert not found.differs
+    assert runs[2].measured_at_ms - runs[1].measured_at_ms > 3_600_000
 
 
 def test_what_was_not_measured_makes_no_figures() -> None:

@@ -96,6 +96,11 @@ class Compared:
         """Whether the budget is kept; ``None`` without one."""
         return None if self.pair.at_most is None else self.ratios.median <= self.pair.at_most
 
+    @property
+    def budget(self) -> str:
+        """The budget, and whether it is kept, for people; nothing without one."""
+        return "" if self.met is None else f"at most {self.pair.at_most:g}: {'kept' if self.met else 'missed'}"
+
 
 def compared(result: StartupResult) -> list[Compared]:
     """Return the pairs of which both sides were measured."""

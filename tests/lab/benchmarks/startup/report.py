@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,7 @@ from tests.lab.benchmarks.startup.view import (
     OURS,
     STORES,
     MeasuredScenario,
+    Spread,
     look_of,
     measured_latencies,
     measured_scenarios,
@@ -149,11 +151,22 @@ def pair_table(result: StartupResult, *, headlines: bool = False) -> Iterator[st
     for each in compared(result):
         if headlines and not each.pair.headline:
             continue
-        at_most = each.pair.at_most
-        budget = "" if at_most is None else f"at most {at_most:g}: {'kept' if each.met else 'missed'}"
         first, second = map(units.milliseconds, (each.first, each.second))
-        figures = (with_interval(each.ratios, units.ratio), first, second, budget)
+        figures = (with_interval(each.ratios, units.ratio), first, second, each.budget)
         yield f"| {each.pair.title} | {' | '.join(figures)} |"
+
+
+def runs_table(runs: Sequence[StartupResult]) -> Iterator[str]:
+    """Yield the pairs that all of several runs have, by run and of all rounds together, as Markdown."""
+    yield f"| pair | {' | '.join(f'run {number}' for number, _ in enumerate(runs, 1))} | together (95 %) | budget |"
+    yield f"| --- |{' ---: |' * (len(runs) + 1)} --- |"
+    measured = [{each.pair: each for each in compared(run)} for run in runs]
+    for pair, first in measured[0].items():
+        found = [run[pair] for run in measured if pair in run]
+        if len(found) == len(runs):
+            whole = replace(first, ratios=Spread(sum((each.ratios.values for each in found), ())))
+            figures = [*(units.ratio(each.ratios.median) for each in found), with_interval(whole.ratios, units.ratio)]
+            yield f"| {pair.title} | {' | '.join(figures)} | {whole.budget} |"
 
 
 def model_cards(model: CostModel, *, predicted: bool) -> list[tuple[str, str, str]]:
