@@ -391,7 +391,7 @@ class CopyJob:
         ranges = [OffsetRange(topic, number, starts[number], end) for (topic, number), end in ends.items()]
         records = Reader(settings, self.client_id, Isolation.READ_UNCOMMITTED).records(ranges)
         opener = Opener(self.sealing, slice_.transform.at_destination(), self.times.destination)
-        return ExistingRecords.read(records, slice_.transform, opener, stamped=self.stamped)
+        return ExistingRecords.read(records, opener, stamped=self.stamped)
 
     def write_barrier(self) -> None:
         """Make visible what an interrupted copy has written: write one record to each partition of the destination.

@@ -158,17 +158,15 @@ class ExistingRecords:
         return sum(counts.total() for counts in self.found.values())
 
     @classmethod
-    def read(
-        cls, records: Iterable[Record], transform: KeyTransform, opener: Opener, *, stamped: bool = False
-    ) -> ExistingRecords:
-        """Read the records of the transform's destination space until the end; ``opener`` opens them."""
-        present, back = cls(stamped=stamped), transform.at_destination()
-        for found in records:
-            record = opener.open(found) if back.takes(found.key) else None
+    def read(cls, records: Iterable[Record], opener: Opener, *, stamped: bool = False) -> ExistingRecords:
+        """Read the records of the destination space, which ``opener`` opens, until the end."""
+        present = cls(stamped=stamped)
+        for original, found in opener.transform.taken(records):
+            record = opener.open(found)
             if record is None:
                 continue
             known = identity(record, stamped=stamped)
-            present.originals.add((record.key or b"")[len(transform.prefix) :])
+            present.originals.add(original)
             present.found.setdefault(record.partition, Counter())[known] += 1
             present.offsets.setdefault(record.partition, {})[known] = record.offset
             first = present.spans.get(record.partition, (record.offset, 0))[0]

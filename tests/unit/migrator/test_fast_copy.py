@@ -210,6 +210,6 @@ def test_a_slice_has_begun_where_one_of_its_keys_is() -> None:
         written = [
             Record("shared", 0, number, 1, key, b"{}") for number, key in enumerate((b"g." + mine, b"h." + other))
         ]
-        found = ExistingRecords.read(written, transform, Opener(NO_SEALING, back))
+        found = ExistingRecords.read(written, Opener(NO_SEALING, back))
         assert found.may_have_begun(transform, [None, prefix + other, prefix + mine])
         assert not found.may_have_begun(transform, [None, b"", b"g." + mine, prefix + other])

@@ -352,7 +352,7 @@ def by_key(records: Iterable[Record]) -> dict[bytes | None, list[bytes]]:
 def left_of(log: Sequence[Record], topic: Topic, transform: KeyTransform) -> list[Record]:
     """What a copy that goes on writes of a slice."""
     written = (record for each in topic.logs for record in each)
-    present = ExistingRecords.read(written, transform, Opener(NO_SEALING, transform.at_destination()))
+    present = ExistingRecords.read(written, Opener(NO_SEALING, transform.at_destination()))
     resume_point = present.resume_point(log, len(topic.logs))
     left = [record for record in log if not resume_point.passes(record)]
     keys = [(record.key or b"")[len(transform.prefix) :] for record in log]
@@ -603,7 +603,7 @@ def test_an_interrupted_copy_is_recognised_by_what_it_says(topic_type: TopicType
     for many in range(len(whole) + 1):
         opener = Opener(SEALED, transform.at_destination())
         garbage = Record("copy", whole[0].partition, many, 1, whole[0].key, b"{}")
-        existing = ExistingRecords.read([*whole[:many], garbage], transform, opener)
+        existing = ExistingRecords.read([*whole[:many], garbage], opener)
         assert existing.count == many
         resealer = Resealer(transform, NO_SEALING, SEALED, SealTimes(destination=existing.newest))
         sent = [
