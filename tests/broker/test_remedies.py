@@ -210,6 +210,7 @@ def test_what_is_printed_of_an_open_transaction(site: Site, call: Call, printed:
     writer.abort_transaction(30)
 
 
+@pytest.mark.looks_at_all_topics
 def test_what_discover_prints(site: Site, call: Call, printed: Printed) -> None:
     for who in ("one", "two"):
         site.create(who)
