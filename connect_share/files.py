@@ -16,6 +16,9 @@ from typing import IO, Final, Protocol, TypeVar
 
 from connect_share.errors import AlreadyAppliedError, UsageError
 
+LARGEST_BYTES: Final = 256 << 20
+"""The most that is read of a file about everything that a command writes, or about all partitions of a cluster."""
+
 
 def write_private_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     """Replace ``path`` by ``data`` as one step, private by default: a reader sees the old file or the new one.

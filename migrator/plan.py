@@ -14,8 +14,8 @@ from typing import Annotated, Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from connect_share import files as private_file
 from connect_share.errors import InvalidClusterGroupIdError, PlanFileError, listed
+from connect_share.files import LARGEST_BYTES, read_bounded, write_private_file
 from connect_share.model.config_state import Moved
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import OffsetRange, TopicType
@@ -26,7 +26,6 @@ from connect_share.worker_config.worker import file_of
 
 PLAN_FORMAT: Final = "connect-share/migration-plan/2"
 _NAMED: Final = 5
-_LARGEST_BYTES: Final = 256 << 20
 Wanted = Mapping[str | None, frozenset[str] | None]
 """Key spaces (``None``: plain keys), and which of their connectors; ``None`` is everything in it."""
 
@@ -364,7 +363,7 @@ def write_plan_file(path: Path, text: str) -> None:
     ``PlanFileError``: it cannot be written; what was there before is untouched.
     """
     try:
-        private_file.write_private_file(path, text.encode())
+        write_private_file(path, text.encode())
     except OSError as error:
         raise PlanFileError(
             f"{path} cannot be written ({error.strerror}): make room or choose another place"
@@ -374,7 +373,7 @@ def write_plan_file(path: Path, text: str) -> None:
 def read_plan_file(path: Path, what: str) -> str:
     """Return the text of a plan or manifest; ``PlanFileError``: missing, unreadable or not UTF-8."""
     try:
-        return private_file.read_bounded(path, _LARGEST_BYTES).decode()  # no newline is translated: a plan is hashed
+        return read_bounded(path, LARGEST_BYTES).decode()  # no newline is translated: a plan is hashed
     except FileNotFoundError:
         raise PlanFileError(f"{what} {path} does not exist") from None
     except OSError as error:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from connect_share.errors import CopyError
-from connect_share.files import read_bounded, write_private_file
+from connect_share.files import LARGEST_BYTES, read_bounded, write_private_file
 from connect_share.model.records import TopicType
 from connect_share.worker_config.worker import file_of
 
@@ -34,7 +34,6 @@ class DueTopic(NamedTuple):
 
 DueLook = dict[TopicType, DueTopic]
 _FORM: Final = TypeAdapter(DueLook)
-_LARGEST_BYTES: Final = 256 << 20
 
 
 def mark_of(key: bytes, value: bytes | None) -> str:
@@ -54,7 +53,7 @@ def due_path(worker_file: Path, group_id: str, *, own: bool = False) -> Path:
 def load_due(path: Path) -> DueLook | None:
     """Read a note, ``None``: there is none; ``CopyError``: it cannot be used."""
     try:
-        return _FORM.validate_json(read_bounded(path, _LARGEST_BYTES, regular=True))
+        return _FORM.validate_json(read_bounded(path, LARGEST_BYTES, regular=True))
     except FileNotFoundError:
         return None
     except (OSError, ValidationError):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.errors import AuthorizationError, BrokerError, BrokerUnavailableError, ConfigError, UsageError
+from connect_share.files import LARGEST_BYTES
 from connect_share.topic_ids.authority.authority import (
     REMOTE_LOG_METADATA,
     Authority,
@@ -22,7 +23,7 @@ from connect_share.topic_ids.authority.authority import (
     partition_of,
     read_id,
 )
-from connect_share.topic_ids.scan.scans import LARGEST_BYTES, json_object
+from connect_share.topic_ids.scan.scans import json_object
 from connect_share.worker_config.properties import load_properties, read_whole
 
 _TOPICS: Final = "/brokers/topics"

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, TypeAdapter
 
 from connect_share.errors import UsageError
+from connect_share.files import LARGEST_BYTES
 from connect_share.topic_ids.scan import scanner
 from connect_share.worker_config.properties import read_whole
 
 _BROKER_FOLDER: Final = re.compile(r"broker-([0-9]{1,9})")
 _SIZES_FILE: Final = "files.json"
-LARGEST_BYTES: Final = 256 << 20  # of a file about all partitions of a cluster
 _LONGEST_LINE: Final = 16 << 20
 CURRENT: Final = "current"
 STRAY: Final = "stray"

@@ -95,7 +95,7 @@ def test_what_cannot_be_read_or_written_is_said(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(PlanFileError, match="cannot be written"):
         write_plan_file(tmp_path / "no" / "such" / "folder.json", "x")
     save_due(tmp_path / "note", {})
-    monkeypatch.setattr("connect_share.kafka.due_look._LARGEST_BYTES", 1)
+    monkeypatch.setattr("connect_share.kafka.due_look.LARGEST_BYTES", 1)
     with pytest.raises(CopyError, match="note cannot be read"):
         load_due(tmp_path / "note")
 
