@@ -44,16 +44,16 @@ def write_private_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
         raise
 
 
-def open_regular(path: Path, *, to_lock: bool = False) -> io.BufferedReader:
-    """Open a file to read it, but no pipe and no device: reading those may wait for ever. ``to_lock``: see :func:`lock`.
+def open_regular(path: Path, access: int = os.O_RDONLY) -> io.BufferedReader:
+    """Open a file to read it, but no pipe and no device: reading those may wait for ever.
 
     Raises:
         OSError: it cannot be opened, or is no regular file.
     """
-    handle = os.open(path, (os.O_RDWR if to_lock else os.O_RDONLY) | getattr(os, "O_NONBLOCK", 0))
+    handle = os.open(path, access | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise OSError(errno.EINVAL, "it is no regular file")
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
     return os.fdopen(handle, "rb")
 
 
@@ -91,12 +91,12 @@ def lock(file: IO[bytes] | int) -> None:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def open_to_lock(path: Path) -> IO[bytes]:
-    """Open a file that is to be locked, for writing if that may be; ``OSError``: it cannot be read."""
+def open_to_lock(path: Path) -> io.BufferedReader:
+    """Open a file that is to be read and locked, for writing if that may be; raises as :func:`open_regular`."""
     try:
-        return path.open("r+b")
+        return open_regular(path, os.O_RDWR)
     except OSError:
-        return path.open("rb")
+        return open_regular(path)
 
 
 def lock_alone(file: IO[bytes] | int, doing: str) -> None:

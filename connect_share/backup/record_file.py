@@ -29,7 +29,7 @@ import fastavro.schema
 import fastavro.write
 
 from connect_share.errors import ConfigError, RecordFileError
-from connect_share.files import lock, open_regular, sync_folder
+from connect_share.files import lock, open_regular, open_to_lock, sync_folder
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, Refusal
 from connect_share.sealing.cipher import Cipher, Opened, key_id
@@ -247,7 +247,7 @@ def remove_half_written(folder: Path) -> None:
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             if _TEMPORARY.fullmatch(path.name) is not None:
-                with contextlib.suppress(OSError), open_regular(path, to_lock=True) as file:
+                with contextlib.suppress(OSError), open_to_lock(path) as file:
                     if FORMAT_KEY.encode() in file.read(_HEADER_BYTES):
                         lock(file)  # who writes it has locked it
                         path.unlink()
