@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from connect_share.console import program
 from connect_share.console.options import StrictParser
 from connect_share.console.output import Output
-from connect_share.console.program import Command, InterruptionError
+from connect_share.console.program import Command, InterruptionError, files_named
 from connect_share.errors import ConnectShareError
 from connect_share.kafka.waits import longest_wait
 
@@ -30,16 +30,11 @@ def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int], 
     """Run a job's body; errors of ours and of files become one line on stderr and an exit code: ``failed``, or their own."""
     limit_s = getattr(options, "timeout", None)
     try:
-        with nullcontext() if limit_s is None else longest_wait(limit_s):
+        with files_named(), nullcontext() if limit_s is None else longest_wait(limit_s):
             return body(options)
     except ConnectShareError as exc:
         print(f"error: {exc}", file=sys.stderr)
         return exc.exit_code if failed is None else failed
-    except OSError as exc:  # of a file that was named, as for all commands
-        if exc.filename is None:
-            raise
-        print(f"error: {exc.filename}: {exc.strerror}", file=sys.stderr)
-        return ConnectShareError.exit_code if failed is None else failed
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return InterruptionError.exit_code

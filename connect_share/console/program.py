@@ -236,13 +236,14 @@ class Program:
         with _Interruption(self.name).handled(process_ends=argv is None) as interruption:
             try:
                 try:
-                    arguments = self.parser(verb).parse_args(given)
-                    out.command, out.is_tsv = arguments.command.name, arguments.output == "tsv"
-                    level = logging.INFO if arguments.verbose else self.level
-                    profile = getattr(arguments, "profile", None)
-                    with logs_on_stderr(self.name, self.loggers, level), profile_in_use(profile), admins_kept():
-                        choose_worker_files(arguments.parser, arguments)
-                        code = run_command(arguments.command, arguments, out)
+                    with files_named():
+                        arguments = self.parser(verb).parse_args(given)
+                        out.command, out.is_tsv = arguments.command.name, arguments.output == "tsv"
+                        level = logging.INFO if arguments.verbose else self.level
+                        profile = getattr(arguments, "profile", None)
+                        with logs_on_stderr(self.name, self.loggers, level), profile_in_use(profile), admins_kept():
+                            choose_worker_files(arguments.parser, arguments)
+                            code = run_command(arguments.command, arguments, out)
                 except BrokenPipeError:  # the reader of the results has ended, as with ``| head``
                     code = 1
                 except SystemExit as ended:  # --help, --version
@@ -253,10 +254,6 @@ class Program:
                     if arguments is not None:
                         arguments.command.explain(error, arguments, begun=CHANGES.total() > before)
                     code = out.error(error)
-                except OSError as error:  # pathlib asks in silence only for what is not there
-                    if interruption.came or error.filename is None:
-                        raise
-                    code = out.error(ConnectShareError(f"{error.filename}: {error.strerror}"))
                 return _flushed(out, code)
             except BaseException as error:
                 if not interruption.came and not isinstance(error, KeyboardInterrupt):
@@ -370,6 +367,17 @@ class _Interruption:
         # The Kafka library forgets what its callbacks raise, so the exception waits for the end of the callback.
         signal.signal(signal.SIGALRM, self._on_signal)
         signal.setitimer(signal.ITIMER_REAL, _CALLBACK_S)
+
+
+@contextmanager
+def files_named() -> Iterator[None]:
+    """Raise what the system says of a file as an error of ours: pathlib asks in silence only for what is not there."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise ConnectShareError(f"{error.filename}: {error.strerror}") from error
 
 
 @contextmanager
