@@ -18,7 +18,7 @@ from typing import Any, Final
 from connect_share.contents.cost_model import CostModel
 from connect_share.contents.profile import Chunk, PartitionProfile, TopicProfile
 from connect_share.errors import listed
-from connect_share.kafka.create import TOMBSTONES_MS, cleanup_policy
+from connect_share.kafka.create import DIRTY_RATIO, SEGMENT_MS, TOMBSTONES_MS, cleanup_policy
 from connect_share.model.records import TopicType
 
 _NEVER_MS: Final = 2**63 - 1
@@ -205,10 +205,9 @@ LEAST_GAIN_SHARE: Final = 0.05
 """Share of the longest predicted start that it has to save as well."""
 
 MIB: Final = 1 << 20
-HOUR_MS: Final = 3_600_000
 SEGMENT_BYTES: Final = tuple(size * MIB for size in (2, 4, 8, 16, 32, 50))
 """Sizes of segments that are advised: the smallest in which a quarter of a partition's live bytes finds room."""
-SHORT_RETENTION_MS: Final = HOUR_MS
+SHORT_RETENTION_MS: Final = 3_600_000
 """Tombstones kept for less than this are reported as a danger."""
 
 _REASONS: Final = {
@@ -334,8 +333,8 @@ def _candidates(profile: TopicProfile, settings: CleanerSettings) -> dict[str, A
         found["cleanup.policy"] = frozenset({"compact"})
     at_most = {
         "segment.bytes": segment_bytes_for(profile, settings.max_message_bytes),
-        "segment.ms": HOUR_MS,
-        "min.cleanable.dirty.ratio": 0.1,
+        "segment.ms": SEGMENT_MS,
+        "min.cleanable.dirty.ratio": DIRTY_RATIO,
         "min.compaction.lag.ms": 0,
         "delete.retention.ms": TOMBSTONES_MS,
     }

@@ -42,6 +42,8 @@ TOMBSTONES_MS: Final = 86_400_000
 """Kafka's default of ``delete.retention.ms``, and our advice: a reader that pauses for less than a day misses no removal."""
 _MIB: Final = 1 << 20
 _SEGMENT_BYTES: Final = {TopicType.CONFIG: 16 * _MIB, TopicType.OFFSET: 8 * _MIB, TopicType.STATUS: 8 * _MIB}
+SEGMENT_MS: Final = 3_600_000
+DIRTY_RATIO: Final = 0.1
 _AT_MOST: Final = frozenset({"segment.bytes", "segment.ms", "min.cleanable.dirty.ratio"})
 """The smaller, the sooner the cleaner comes; ``check startup`` advises less where a topic gains by it."""
 
@@ -80,11 +82,11 @@ _POLICY: Final = VettedSetting(
 )
 _SAME_FOR_ALL: Final = (
     VettedSetting(
-        "segment.ms", "3600000", "a topic with little traffic is compacted after an hour, too, not after a week"
+        "segment.ms", str(SEGMENT_MS), "a topic with little traffic is compacted after an hour, too, not after a week"
     ),
     VettedSetting(
         "min.cleanable.dirty.ratio",
-        "0.1",
+        str(DIRTY_RATIO),
         "compacted once a tenth is superseded: a start reads little more than what is valid; Kafka waits for half",
     ),
     VettedSetting(

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from connect_share.cli.usage import _verdict
 from connect_share.console.options import Group
 from connect_share.contents.advice import (
-    HOUR_MS,
     MIB,
     Advice,
     CleanerSettings,
@@ -236,6 +235,7 @@ def test_the_dirty_ratio_is_never_claimed_higher_than_it_is(
     assert claimed <= sum(cleanable[len(head) :]) / sum(cleanable) + 1e-9
 
 
+HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 TODAY_MS = 30 * DAY_MS
 DEAR = CostModel(fixed_s=0.1, per_record_s=0.001, per_byte_s=0, per_own_record_s=0)
