@@ -106,7 +106,7 @@ def _hidden(setting: re.Match[str]) -> str:
 _library_log: Any = _LibraryLog()
 _SETTING: Final = re.compile(r"([a-z.]+) = .*", re.DOTALL)
 
-_TRANSACTION_TIMEOUT_MS: Final = 60_000
+TRANSACTION_TIMEOUT_MS: Final = "60000"  # Java's default, and librdkafka's
 # In a longer flush the library goes on after a fatal error, and hands out acknowledgements with the exception still set:
 # the callback then ends with SystemError.
 _FLUSH_ROUND_S: Final = 0.1
@@ -260,7 +260,7 @@ def producer(
     forced.update(_IDEMPOTENT_PRODUCER if idempotent or "transactional.id" in merged else _PLAIN_PRODUCER)
     if "transactional.id" in merged and "socket.timeout.ms" in merged:
         # The library refuses a request that may outlast the transaction; Java lets the coordinator abort it.
-        limit_ms = int(merged.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS))
+        limit_ms = int(merged.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
         forced["socket.timeout.ms"] = str(min(int(merged["socket.timeout.ms"]), limit_ms))
     return _made(Producer, {**merged, **forced}, on_error)
 

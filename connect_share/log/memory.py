@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from connect_share.errors import NotStartedError, StoreClosedError
-from connect_share.kafka.client import KafkaError, KafkaException
+from connect_share.kafka.client import TRANSACTION_TIMEOUT_MS, KafkaError, KafkaException
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordFeed, RecordMetadata, Steps, waits_for_itself
 from connect_share.model.records import Record
 from connect_share.worker_config import ClientSettings
@@ -176,9 +176,6 @@ class MemoryLog:
             raise NotStartedError(f"the log of topic {self._topic.name} was not started; call start()")
 
 
-_TRANSACTION_TIMEOUT_MS: Final = "60000"
-
-
 class MemoryKafka:
     """Topics and producers in memory. Storages that are given the same one see each other, as workers on one cluster do.
 
@@ -231,7 +228,7 @@ class MemoryKafka:
     ) -> Any:
         """Make a producer as ``confluent_kafka.Producer`` is one, with transactions if a ``transactional.id`` is given."""
         del client_id
-        merged = {"transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS, **settings.properties, **(overrides or {})}
+        merged = {"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, **settings.properties, **(overrides or {})}
         return MemoryProducer(self, merged.get("transactional.id"), int(merged["transaction.timeout.ms"]) / 1000)
 
     def fence(self, settings: ClientSettings, transactional_id: str, *, client_id: str, timeout_s: float = 0) -> None:

@@ -29,8 +29,6 @@ _logger = logging.getLogger(__name__)
 Outgoing = tuple[bytes, bytes | None] | tuple[bytes, bytes | None, int]
 """Key and value as they go to the topic; into the partition of murmur2, or this one."""
 
-# Java's default; librdkafka demands that the message time-out is not above it.
-TRANSACTION_TIMEOUT_MS: Final = "60000"
 CLAIM_TIMEOUT_S: Final = 60.0
 FENCE_TIMEOUT_S: Final = 60.0
 WRITE_TIMEOUT_S: Final = 60.0
@@ -119,7 +117,7 @@ class TransactionalWriter:
             self._given_up = self._fenced = False
             self._begun_s = math.inf  # none is begun yet
             fence_all(self._settings, self._fences, client_id=self._client_id, producers=self._producers)
-            timeout_ms = self._settings.properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
+            timeout_ms = self._settings.properties.get("transaction.timeout.ms", client.TRANSACTION_TIMEOUT_MS)
             self._transaction_timeout_s = int(timeout_ms) / 1000
             self._producer = self._producers.producer(
                 self._settings,
@@ -127,7 +125,7 @@ class TransactionalWriter:
                 overrides={
                     "transactional.id": self._transactional_id,
                     "transaction.timeout.ms": timeout_ms,
-                    "message.timeout.ms": timeout_ms,
+                    "message.timeout.ms": timeout_ms,  # librdkafka demands that it is not above the other
                 },
             )
             failure = self._attempt(
