@@ -23,10 +23,10 @@ from connect_share.contents.seals import Newest, SealCount, SealKind, ids_text
 from connect_share.errors import command_line
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, Refusal, SealingMode
+from connect_share.sealing.seals import ROTATE_AFTER
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
-from connect_share.worker_config.config_providers import references
+from connect_share.worker_config.config_providers import PACKAGE, references
 
-_PROVIDERS: Final = "org.apache.kafka.common.config.provider."
 _BY_OTHERS, _BY_GROUP = stat.S_IROTH | stat.S_IWOTH, stat.S_IRGRP | stat.S_IWGRP
 
 
@@ -101,9 +101,9 @@ def _files_with_keys(path: Path, text: str, properties: Mapping[str, str]) -> It
         yield path
     for one in references(text):
         kind = properties.get(f"config.providers.{one.provider}.class", "").strip()
-        if kind == f"{_PROVIDERS}FileConfigProvider":
+        if kind == f"{PACKAGE}FileConfigProvider":
             yield Path(one.path)
-        elif kind == f"{_PROVIDERS}DirectoryConfigProvider":
+        elif kind == f"{PACKAGE}DirectoryConfigProvider":
             yield Path(one.path) / one.key
 
 
@@ -157,8 +157,6 @@ def _differences(one: WorkerConfig, two: WorkerConfig) -> Iterator[tuple[Severit
 
 
 _SHOWN_PLACES: Final = 3
-_MANY_VALUES: Final = 2**31
-"""Half of what a key may seal with random IVs. Source: NIST SP 800-38D, 8.3."""
 _NOT_OWN: Final = (Refusal.FORGED, Refusal.MALFORMED, Refusal.REPLAYED)
 
 
@@ -200,7 +198,7 @@ def find(
     findings += _plain_beside_sealed(contents, [each for each in others if only is None or each in only])
     if all_groups_sealed:
         findings += _plain_groups(contents)
-    if sealed_groups(contents) and (at_most := _values_at_most(contents)) >= _MANY_VALUES:
+    if sealed_groups(contents) and (at_most := _values_at_most(contents)) >= ROTATE_AFTER:
         findings += [
             Finding(
                 "sealing-many-values",

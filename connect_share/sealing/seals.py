@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 SEALING_PROPERTY: Final = "connect.management.topic.sharing.encryption"
 KEYS_PROPERTY: Final = f"{SEALING_PROPERTY}.keys"
-# NIST SP 800-38D: a key with random IVs seals 2^32 values at most.
+# NIST SP 800-38D, 8.3: a key with random IVs seals 2^32 values at most.
 ROTATE_AFTER: Final = 2**31
 ANNOUNCED: Final = b"target-state- key-"
 """With two ids of keys: a sealed removal under it says that the group uses the first one, to who has the second one.

@@ -93,7 +93,7 @@ def _read(process: subprocess.Popen[bytes], deadline_s: float) -> bytes:
     raise subprocess.TimeoutExpired([], _TIMEOUT_S)
 
 
-_PACKAGE: Final = "org.apache.kafka.common.config.provider."
+PACKAGE: Final = "org.apache.kafka.common.config.provider."
 
 # Whoever writes to a config topic decides what is looked up, and how often it is put in.
 _MOST_PATHS: Final = 256
@@ -285,17 +285,17 @@ class _UnknownProvider(_Provider):
 
 
 _CLASSES: Final[Mapping[str, Callable[[], ConfigProvider]]] = {
-    _PACKAGE + "FileConfigProvider": FileConfigProvider,
-    _PACKAGE + "DirectoryConfigProvider": DirectoryConfigProvider,
-    _PACKAGE + "EnvVarConfigProvider": EnvVarConfigProvider,
+    PACKAGE + "FileConfigProvider": FileConfigProvider,
+    PACKAGE + "DirectoryConfigProvider": DirectoryConfigProvider,
+    PACKAGE + "EnvVarConfigProvider": EnvVarConfigProvider,
     COMMAND_PROVIDER_CLASS: CommandConfigProvider,
 }
 
 DECLARED_PROVIDERS: Final[Mapping[str, str]] = {
     "config.providers": "file,directory,env",
-    "config.providers.file.class": _PACKAGE + "FileConfigProvider",
-    "config.providers.directory.class": _PACKAGE + "DirectoryConfigProvider",
-    "config.providers.env.class": _PACKAGE + "EnvVarConfigProvider",
+    "config.providers.file.class": PACKAGE + "FileConfigProvider",
+    "config.providers.directory.class": PACKAGE + "DirectoryConfigProvider",
+    "config.providers.env.class": PACKAGE + "EnvVarConfigProvider",
 }
 """The lines of a worker file that declare Kafka's providers under their usual names."""
 
