@@ -26,6 +26,7 @@ with warnings.catch_warnings():
 from connect_share.errors import BrokerError, GroupMembershipError, refusal
 from connect_share.kafka.connect_protocol import PROTOCOL_TYPE
 from connect_share.worker_config import ClientSettings
+from connect_share.worker_config.client_translation import NO_TLS_1_2
 
 # The member says itself who leads, what is assigned and what goes wrong; an outage is a hundred lines of the library's.
 if logging.getLogger("kafka").level == logging.NOTSET:
@@ -34,7 +35,6 @@ if logging.getLogger("kafka").level == logging.NOTSET:
 _PLAIN: Final = frozenset({"PLAINTEXT", "SSL"})
 _MECHANISMS: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 _BOOTSTRAP_MS: Final = 1_000
-_NO_TLS_1_2: Final = "PSK"  # what the worker file's translation makes of "TLS 1.3 only"
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
         )
         if properties.get("ssl.endpoint.identification.algorithm") == "none":
             context.check_hostname = False
-        if properties.get("ssl.cipher.suites") == _NO_TLS_1_2:
+        if properties.get("ssl.cipher.suites") == NO_TLS_1_2:
             context.minimum_version = ssl.TLSVersion.TLSv1_3
         _load_key(context, properties)
     except (OSError, ssl.SSLError) as exc:

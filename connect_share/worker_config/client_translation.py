@@ -253,7 +253,7 @@ _TLS_1_2: Final = frozenset({"TLS", "TLSv1.2"})
 _TLS_1_3: Final = "TLSv1.3"
 # librdkafka has no setting for the lowest version. These suites are of TLS 1.2 only, and need a key that no client here
 # has: a broker that speaks 1.2 is refused, 1.3 has suites of its own.
-_NO_TLS_1_2: Final = "PSK"
+NO_TLS_1_2: Final = "PSK"
 _KEYTOOL_TIMEOUT_S: Final = 30
 _STORE_LIMIT_BYTES: Final = 4 * 1024 * 1024
 _PEM_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]+)-----END \1-----")
@@ -289,7 +289,7 @@ def translate_tls(java: Mapping[str, str]) -> dict[str, str]:
         if wanted and not wanted & {*_TLS_1_2, _TLS_1_3}:
             raise refusal(name, ": this client speaks TLS 1.2 and 1.3 only")
         if name == "ssl.enabled.protocols" and wanted and not wanted & _TLS_1_2:
-            out["ssl.cipher.suites"] = _NO_TLS_1_2
+            out["ssl.cipher.suites"] = NO_TLS_1_2
     algorithm = java.get(_HOST_NAME_CHECK)
     if algorithm is not None:
         out[_HOST_NAME_CHECK] = _host_name_check(algorithm)

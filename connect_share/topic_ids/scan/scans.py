@@ -255,9 +255,8 @@ def _sizes(path: Path) -> dict[str, int] | None:
     """Return the bytes of the logs by directory, of ``files.json``; ``None`` without such a file."""
     if not path.exists():
         return None
-    files = json_object(read_whole(path, most_bytes=LARGEST_BYTES))
     found: dict[str, int] = {}
-    for name, size in files.items():
+    for name, size in json_object(read_whole(path, most_bytes=LARGEST_BYTES)).items():
         folder, _, file = name.rpartition("/")
         if folder and isinstance(size, int):
             found[folder] = found.get(folder, 0) + (size if file.endswith(".log") else 0)
