@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from connect_share.model.keys import StatusKey, connector_of
-from connect_share.model.places import KeyPlaces
+from connect_share.model.places import KeyPlaces, decisive_ms
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import is_removal
 
@@ -63,7 +63,7 @@ class NewestValues:
         name = self.names.setdefault(name, name)
         is_status = self.topic_type is TopicType.STATUS and original_key.startswith(StatusKey.CONNECTOR.prefix)
         if is_status and record.value is None:
-            self.removed_ms[name] = max(record.timestamp_ms, self.removed_ms.get(name, -1))
+            self.removed_ms[name] = max(decisive_ms(record), self.removed_ms.get(name, -1))
         counts = self.places.take(key, record, self._known, self._hashed)
         hashed = self._hash(record.value) if counts is record else counts.value
         entry = name, hashed or _REMOVED

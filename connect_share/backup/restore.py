@@ -40,6 +40,7 @@ from connect_share.kafka.limits import Extent
 from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.kafka.write_access import TopicNeed, require_access
 from connect_share.model.keys import StatusKey, connector_of, prefix_of
+from connect_share.model.places import decisive_ms
 from connect_share.model.records import Record, TopicType, now_ms
 from connect_share.model.removal import is_removal, removal_value
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, SealingMode
@@ -423,20 +424,21 @@ class Restore:
             if value is None:
                 value = removal_value(topic_type, self.worker.cluster_group_id)
             value = sealer.sealed(key, value, now_ms())
-            at_ms = self._shown_ms(original, record) if topic_type is TopicType.STATUS else record.timestamp_ms
-            yield Record(topics[topic_type], record.partition, record.offset, at_ms, key, value, record.headers)
+            at_ms = self._shown_ms(original, record)
+            yield replace(record, topic=topics[topic_type], timestamp_ms=at_ms, key=key, value=value)
 
-    def _shown_ms(self, original: bytes, status: Record) -> int:
-        """Return the time of a status that is put back: its own, unless readers would drop it for that.
+    def _shown_ms(self, original: bytes, record: Record) -> int:
+        """Return the time of a record that is put back: its own, unless readers would drop a task's status for that.
 
         It is later than the removal of its connector's status at the destination if it was later than that in the backup.
         """
-        if status.value is None or not original.startswith(StatusKey.TASK.prefix):
-            return status.timestamp_ms
+        at_ms = decisive_ms(record)
+        if record.value is None or not original.startswith(StatusKey.TASK.prefix):
+            return at_ms
         name = connector_of(TopicType.STATUS, original)
-        was_shown = status.timestamp_ms > self._backed_up[TopicType.STATUS].removed_ms.get(name, -1)
+        was_shown = at_ms > self._backed_up[TopicType.STATUS].removed_ms.get(name, -1)
         behind_ms = min(self._removed_ms.get(name, -1) + 1, LATEST_MS)  # who removed it has chosen its time
-        return max(status.timestamp_ms, behind_ms) if was_shown else status.timestamp_ms
+        return max(at_ms, behind_ms) if was_shown else at_ms
 
 
 def _records(file: BackupFiles, origin: Origin, progress: Progress) -> Iterator[tuple[TopicType, Record]]:

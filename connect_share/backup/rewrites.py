@@ -46,7 +46,7 @@ from connect_share.model.keys import (
     split_key,
 )
 from connect_share.model.murmur2 import partition_for
-from connect_share.model.places import KeyPlaces
+from connect_share.model.places import KeyPlaces, dated
 from connect_share.model.records import Record, TopicType, now_ms
 from connect_share.model.removal import OLDEST_MS, is_removal, removal, removal_value
 from connect_share.model.status import StatusFold
@@ -626,7 +626,7 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
             value = removal_value(topic_type, self.group) if record.value is None else record.value
             if not self.plain:
                 value = topic.seals.seal(record.key or b"", value)
-            yield replace(record, value=value)
+            yield replace(dated(record), value=value)
 
     def _compare(self, done: Rewritten[dict[TopicType, ResealTopic]]) -> None:
         for topic_type, before in done.before.items():

@@ -11,7 +11,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from connect_share.model.murmur2 import partition_for
@@ -27,6 +27,11 @@ _MOST_REMOVED: Final = 500_000
 def decisive_ms(record: Record) -> int:
     """Return the time that decides between partitions."""
     return record.timestamp_ms if record.sealed_ms is None else record.sealed_ms
+
+
+def dated(record: Record) -> Record:
+    """Return an opened record as it is written without a seal: with the time that has decided, so it decides again."""
+    return replace(record, timestamp_ms=decisive_ms(record))
 
 
 def counting(records: Collection[Record], partitions: int) -> Record:

@@ -26,6 +26,7 @@ from connect_share.model.config import (
 )
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import ConfigKey, SkipKind, StatusKey, parse
+from connect_share.model.places import decisive_ms
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.model.removal import is_removal
 from connect_share.model.status import State, StatusFold
@@ -72,7 +73,7 @@ def _statuses(
         left = kept.pop(item, [])
         if kind is StatusKey.CONNECTOR:
             removals = [each for each in (*left, moved) if each.value is None]
-            left = [max(removals, key=lambda each: each.timestamp_ms)] if removals else []
+            left = [max(removals, key=decisive_ms)] if removals else []
         elif not (kind is StatusKey.TASK and _is_unassigned(record)):
             left = []
         if record.value is not None:

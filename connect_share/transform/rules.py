@@ -219,6 +219,7 @@ class KeyTransform:
             self.prefix + original,
             record.value,
             record.headers,
+            record.sealed_ms,
         )
 
     def original_key(self, key: bytes | None) -> bytes | SkipReason:

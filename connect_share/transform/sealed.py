@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from connect_share.model.keys import prefix_of
+from connect_share.model.places import dated
 from connect_share.model.records import Record, now_ms
 from connect_share.model.removal import removal_value
 from connect_share.sealing import KeyRing, SealingMode, TopicSeals
@@ -91,7 +91,6 @@ class Opener:
         seen: Seen | None = None,
     ) -> None:
         self.transform = transform
-        self._prefix = prefix_of(transform.source)
         self.is_on = sealing.keys is not None
         group = None if sealing.as_is else transform.source
         self.seals: TopicSeals = TopicSeals(transform.topic_type, group, sealing.keys, sealing.mode)
@@ -112,14 +111,6 @@ class Opener:
                 yield opened
             elif skipped is not None:
                 skipped[SkipReason.REFUSED] += 1
-
-    def written_ms(self, original: bytes, timestamp_ms: int) -> int:
-        """Return when the newest value of an original key was written, as far as it was read.
-
-        The timestamp of its record counts for a value that was not sealed, but not if it lies in the future.
-        """
-        known_ms = self.freshness.newest_ms(self._prefix + original)
-        return min(max(timestamp_ms, 0), now_ms()) if known_ms < 0 else known_ms
 
 
 class Sealer:
@@ -149,14 +140,15 @@ class Sealer:
 
     def before_sealing(self, record: Record) -> Record:
         """Return a record as it will be opened: on a sealed config topic JSON null removes, and no tombstone does."""
+        if not self.is_on:
+            return record if record.sealed_ms is None else dated(record)
         return record if record.value is not None or self._removal is None else replace(record, value=self._removal)
 
     def sealed(self, key: bytes, value: bytes | None, written_ms: int) -> bytes | None:
         """Return a value, or the removal for ``None``, as it is written under this whole key."""
         if self._cipher is None:
             return value
-        at_ms = min(max(written_ms, self.newest.get(key, -1) + 1), LATEST_MS)
-        self.newest[key] = at_ms
+        at_ms = self.newest[key] = min(max(written_ms, self.newest.get(key, -1) + 1), LATEST_MS)
         return self._cipher.seal(key, value, at_ms)
 
 
@@ -168,12 +160,11 @@ class Resealer:
         self.sealer = Sealer(destination, transform, times.destination)
 
     def sealed(self, record: Record) -> Record:
-        """Return a record as it is written, with the time of its original; that has been read last of its key."""
+        """Return a record as it is written, with the time of its original; one that was not sealed may lie in the future."""
         if not self.sealer.is_on:
             return record
-        key = record.key or b""
-        written_ms = self.opener.written_ms(key[len(self.sealer.prefix) :], record.timestamp_ms)
-        return replace(record, value=self.sealer.sealed(key, record.value, written_ms))
+        written_ms = min(max(record.timestamp_ms, 0), now_ms()) if record.sealed_ms is None else record.sealed_ms
+        return replace(record, value=self.sealer.sealed(record.key or b"", record.value, written_ms))
 
     def add_times_to(self, times: SealTimes) -> None:
         """Add when what was opened and sealed was written."""

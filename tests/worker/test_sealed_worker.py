@@ -17,16 +17,7 @@ from connect_share.sealing.cipher import Cipher, Opened
 from connect_share.worker_config import Isolation
 from tests.lab.embedded.rest import when_possible
 from tests.lab.embedded.worker import ConnectWorker
-from tests.support.java_groups import (
-    EXACTLY_ONCE,
-    JAR,
-    LogLines,
-    SharedTopics,
-    Start,
-    delete,
-    put,
-    write,
-)
+from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, Start, delete, put, write
 from tests.support.java_sources import FileSources
 from tests.support.long_forms import LONG
 from tests.support.sealed import KEYS, key_text, keys_by_provider, sealed

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from connect_share.model.config_state import SessionKey, TargetState
-from connect_share.model.records import TopicType
-from connect_share.sealing import KEYS_PROPERTY
+from connect_share.model.records import Record, TopicType, now_ms
+from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
@@ -17,7 +17,7 @@ from tests.lab.embedded.worker import write_properties
 from tests.support.flushes import flush_offsets
 from tests.support.killed_rewrite import kill_in_the_rewrite
 from tests.support.migration_site import run, run_well
-from tests.support.sealed import key_text
+from tests.support.sealed import key_text, sealed
 from tests.support.sealed_sites import essence, life
 from tests.support.worker_files import SHARING
 
@@ -137,3 +137,18 @@ def test_files_that_do_not_fit_are_refused(shared: Any, tmp_path: Path) -> None:
         code, _, errors = run("reseal", "--worker-config", path, "--yes", *more)
         assert code == 2
         assert says in errors
+
+
+def test_the_time_of_sealing_decides_when_values_are_plain_again(shared: Any, tmp_path: Path) -> None:
+    """Also between partitions, where the times of the records say something else."""
+    path = worker_file(shared, tmp_path, key_text(7), "accept")
+    put(path)
+    running, now = b'{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":1}', now_ms()
+    pairs = [("task-back-0", running, now), ("connector-back", None, now - 9_000)]
+    for key, value, at_ms in [*pairs, ("connector-gone", None, now), ("task-gone-0", running, now - 9_000)]:
+        record = Record("", 0, 0, 0, f"{shared.unique}.status-{key}".encode(), value)
+        good = sealed(record, TopicType.STATUS, written_ms=at_ms, keys=KeyRing.parse(key_text(7)))
+        shared.write("status", [(good.key, good.value)])
+    reseal(path, "--plain")
+    with ConnectStorage(WorkerConfig.from_file(worker_file(shared, tmp_path, None))) as storage:
+        assert storage.status.snapshot().connectors_with_tasks() == {"back"}

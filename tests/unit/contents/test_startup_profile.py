@@ -14,34 +14,12 @@ from hypothesis import strategies as st
 
 from connect_share.cli.usage import _verdict
 from connect_share.console.options import Group
-from connect_share.contents.advice import (
-    MIB,
-    Advice,
-    CleanerSettings,
-    advise,
-    hidden,
-    hidden_from,
-    remains,
-)
+from connect_share.contents.advice import MIB, Advice, CleanerSettings, advise, hidden, hidden_from, remains
 from connect_share.contents.cost_model import CostModel, FittedModel, load_model
 from connect_share.contents.group_room import GroupRoom
-from connect_share.contents.profile import (
-    FURTHER,
-    MOST_CHUNKS,
-    Count,
-    PartitionCounter,
-    TopicProfile,
-    kind_of,
-    total,
-)
+from connect_share.contents.profile import FURTHER, MOST_CHUNKS, Count, PartitionCounter, TopicProfile, kind_of, total
 from connect_share.contents.startup import members, startup_profile
-from connect_share.contents.usage import (
-    FRAME_BYTES,
-    Recent,
-    Usage,
-    UsageLimits,
-    usage_of,
-)
+from connect_share.contents.usage import FRAME_BYTES, Recent, Usage, UsageLimits, usage_of
 from connect_share.errors import ConfigError
 from connect_share.model.keys import ClusterGroupId, prefix_key, split_key
 from connect_share.model.records import Record, TopicType

@@ -453,6 +453,7 @@ OTHER = "new.home"
 KEYS, NEW_KEYS = KeyRing.parse(key_text(7)), KeyRing.parse(key_text(8))
 SEALED, RESEALED = Sealing(KEYS, SealingMode.REQUIRED), Sealing(NEW_KEYS, SealingMode.REQUIRED)
 MINUTES_MS = 120_000
+CLAIMED_MS = 1_700_000_000_000
 Side = tuple[str | None, Sealing]
 SOURCES: tuple[Side, ...] = ((None, NO_SEALING), (GROUP, NO_SEALING), (GROUP, SEALED))
 DESTINATIONS: tuple[Side, ...] = (*SOURCES, (GROUP, RESEALED), (OTHER, SEALED), (OTHER, NO_SEALING))
@@ -474,17 +475,21 @@ def laid(records: Sequence[Record]) -> list[Record]:
 
 
 def attacked(draw: Draw, topic_type: TopicType, records: Sequence[Record], side: Side) -> list[Record]:
-    """The same records as the group has sealed them, with what others have written between them."""
+    """The same records as the group has sealed them, with what others have written between them.
+
+    All claim the same time, which says nothing: that of the sealing counts.
+    """
     group, sealing = side
     if sealing.keys is None or group is None:
         return list(records)
     found: list[Record] = []
     older: dict[bytes, Record] = {}
-    for number, record in enumerate(records):
+    for record in records:
         if record.key is None or own_key(topic_type, record.key, ClusterGroupId(group)) is None:
             found.append(record)
             continue
-        good = sealed(record, topic_type, written_ms=record.timestamp_ms + number * MINUTES_MS, keys=sealing.keys)
+        good = sealed(record, topic_type, written_ms=record.timestamp_ms, keys=sealing.keys)
+        good = replace(good, timestamp_ms=CLAIMED_MS)
         found.append(good)
         attacks = [replace(good, value=value) for value in (b'{"evil":1}', None, b"\1garbage", b"\1" + b"x" * 60)][:3]
         if record.key in older:
@@ -523,6 +528,8 @@ def test_both_sides_believe_the_same(
     history: History, topic_type: TopicType, source: Side, destination: Side, fold: bool, data: st.DataObject
 ) -> None:
     originals = history.records(topic_type, source[0], PARTITIONS[topic_type])
+    if source[1].keys is not None or destination[1].keys is not None:  # the times of each key rise
+        originals = [replace(each, timestamp_ms=CLAIMED_MS + at * MINUTES_MS) for at, each in enumerate(originals)]
     there = attacked(data.draw, topic_type, originals, source)
     transform = between(topic_type, source, destination)
     here = copied(transform, source, destination, there, fold=fold)
@@ -552,14 +559,10 @@ def test_a_copy_has_the_time_of_its_original_and_is_refused_when_that_is_old(top
     ]
     for source in SOURCES[1:]:
         there, times_ms = plain, [each.timestamp_ms for each in plain]
-        if (
-            source[1].keys is not None
-        ):  # its time counts, and not that of the record, which anybody may have written again
+        if source[1].keys is not None:  # its time counts, not that of the record, which anybody may have written again
             times_ms = [at * MINUTES_MS for at in range(3)]
-            there = [
-                sealed(each, topic_type, written_ms=at_ms, keys=KEYS)
-                for each, at_ms in zip(plain, times_ms, strict=True)
-            ]
+            dated = zip(plain, times_ms, strict=True)
+            there = [sealed(each, topic_type, written_ms=at_ms, keys=KEYS) for each, at_ms in dated]
         for destination in ((GROUP, RESEALED), (OTHER, SEALED)):
             here = copied(between(topic_type, source, destination), source, destination, there, fold=False)
             reader = TopicSeals(topic_type, ClusterGroupId(destination[0]), destination[1].keys)
@@ -567,6 +570,21 @@ def test_a_copy_has_the_time_of_its_original_and_is_refused_when_that_is_old(top
             assert opened == [(each.value, at_ms) for each, at_ms in zip(plain, times_ms, strict=True)]
             again = reader.open(here[0])
             assert again is None or again.key != here[0].key
+
+
+@pytest.mark.parametrize("fold", [False, True], ids=["mirror", "state"])
+@pytest.mark.parametrize("destination", DESTINATIONS)
+def test_the_time_of_sealing_decides_behind_a_move(destination: Side, fold: bool) -> None:
+    """Between a removal and the status of a task in another partition, whose records claim one time."""
+    task, removal = (b"g.h.status-task-jdbc-0", RUNNING % 1), (b"g.h.status-connector-jdbc", None)
+    source, transform = (GROUP, SEALED), between(TopicType.STATUS, (GROUP, SEALED), destination)
+    for pairs in ([task, removal], [removal, task]):
+        originals = [Record("", at, 0, CLAIMED_MS, *pair) for at, pair in enumerate(pairs)]
+        there = [sealed(each, TopicType.STATUS, written_ms=each.partition * MINUTES_MS) for each in originals]
+        here = copied(transform, source, destination, there, fold=fold)
+        assert differences(VerifyJob(transform, held(there, SEALED), held(here, destination[1]), fold=fold)) == []
+        opened = [*Opener(destination[1], transform.at_destination()).open_all(here)]
+        assert bool(replay_status(opened, destination[0]).task_statuses("jdbc")) is (pairs[1] == task)
 
 
 @every_topic
@@ -579,9 +597,7 @@ def test_what_does_not_open_is_compared_where_it_is_copied_as_it_is(topic_type: 
     assert differences(VerifyJob(transform, as_is, as_is)) == []
     other = held([sealed(record, topic_type, keys=KEYS)], Sealing(as_is=True))  # the same, sealed once more
     assert [each.kind for each in differences(VerifyJob(transform, as_is, other))] == ["sealed_value"]
-    replaced = held(
-        [*there, replace(record, offset=1)], NO_SEALING
-    )  # a plain group, and a value that was never its own
+    replaced = held([*there, replace(record, offset=1)])  # a plain group, and a value that was never its own
     assert differences(VerifyJob(transform, replaced, held([record], NO_SEALING))) == []
 
 
@@ -606,14 +622,7 @@ def test_an_interrupted_copy_is_recognised_by_what_it_says(topic_type: TopicType
         existing = ExistingRecords.read([*whole[:many], garbage], opener)
         assert existing.count == many
         resealer = Resealer(transform, NO_SEALING, SEALED, SealTimes(destination=existing.newest))
-        sent = [
-            *rewritten(
-                slice_of(transform, 0, PARTITIONS, fold=False),
-                originals,
-                Tally(),
-                resealer=resealer,
-            )
-        ]
+        sent = [*rewritten(slice_of(transform, 0, PARTITIONS, fold=False), originals, Tally(), resealer=resealer)]
         point = existing.resume_point(sent, PARTITIONS[topic_type])
         rest = [resealer.sealed(record) for record in sent if not point.passes(record)]
         assert len(rest) == len(whole) - many
