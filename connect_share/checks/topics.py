@@ -107,6 +107,8 @@ def reassignment_json(planned: Replicas) -> dict[str, Any]:
 _Note = Callable[[str], object]
 _STOPS: Final = "workers cannot start, or cannot read and write"
 _ONE_FAILURE: Final = "the failure of one broker, or of one rack, stops the groups, or takes records with it"
+_MOVE: Final = command_line("connect-share", "check", "topics", "-w", "FILE", "--reassignment", "PLAN")
+"""It writes where replicas should be, and prints the command of Kafka that carries it out."""
 _E, _W = Severity.ERROR, Severity.WARNING
 
 
@@ -162,7 +164,7 @@ class WatchedTopic:
         """Return a finding about this topic; ``what`` is without its name."""
         where = self.topic if partition is None else f"{self.topic}[{partition}]"
         name, severity, why, is_command = kind.value
-        command = remedy if is_command else None
+        command = remedy if is_command or remedy is _MOVE else None
         return Finding(f"{_ID}{name}", severity, where, what, why, remedy, command, partition=partition)
 
 
@@ -272,14 +274,14 @@ def _of_partition(
     count = len(partition.replicas)
     if watched.replicas is not None and count < watched.replicas:
         what = f"has {count} of the {plural(watched.replicas, 'replica')} that {watched.factor_from} asks for"
-        remedy = "carry out the reassignment"
+        remedy = _MOVE
         if len(facts.brokers) < watched.replicas:
             remedy = f"start brokers, {watched.replicas} have to be up; then check again"
         yield watched.finding(FindingKind.TOO_FEW_REPLICAS, what, remedy, partition.id)
     rack = one_rack(partition.replicas, racks)
     if rack is not None and len({broker.rack for broker in facts.brokers} - {None}) > 1:
         what = f"has all replicas in rack {rack}"
-        yield watched.finding(FindingKind.ONE_RACK, what, "carry out the reassignment", partition.id)
+        yield watched.finding(FindingKind.ONE_RACK, what, _MOVE, partition.id)
 
 
 def _of(brokers: Sequence[int]) -> str:
@@ -452,13 +454,9 @@ def _members(finding: Finding) -> dict[str, Any]:
 
 
 def _lines(inspection: Inspection, written: Path | None, command: str) -> Iterator[str]:
-    if inspection.reassignment:
+    if written is not None:
         partitions = plural(len(inspection.reassignment), "partition")
-        yield ""
-        if written is None:
-            yield f"replicas of {partitions} have to move; --reassignment FILE writes how, then:"
-        else:
-            yield f"{written} has the new replicas of {partitions}; carry it out with:"
+        yield from ("", f"{written} has the new replicas of {partitions}; carry it out with:")
         yield f"    {command} --execute"
         yield f"    {command} --verify"
     if inspection.differences:
