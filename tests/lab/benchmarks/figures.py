@@ -148,11 +148,12 @@ def drawings(root: Path) -> dict[Path, str]:
         fitted = FittedModel.model_validate(result.model_dump()).model_dump_json(indent=2)
         drawn[root / "connect_share" / "contents" / "model.json"] = f"{fitted}\n"
     for name, (benchmark, table) in TABLES.items():
-        measured = json.loads((results / f"{benchmark}.json").read_text("utf-8"))
+        files = [results / f"{benchmark}.json", *sorted(results.glob(f"{benchmark}-*.json"))]
+        measured, *more = (json.loads(each.read_text("utf-8")) for each in files)
         facts = [
             ", ".join(f"{what} {value}" for what, value in measured[part].items()) for part in ("machine", "versions")
         ]
-        printed = "\n".join([*table(measured), "", *facts])
+        printed = "\n".join([*table(measured, *more), "", *facts])
         drawn[docs / name] = with_figures((docs / name).read_text("utf-8"), benchmark, f"```text\n{printed}\n```")
     return drawn
 

@@ -52,8 +52,8 @@ class Site:
 
 
 Measure = Callable[[argparse.Namespace, Site], dict[str, Any]]
-Table = Callable[[Mapping[str, Any]], list[str]]
-"""Returns a report as lines."""
+Table = Callable[..., list[str]]
+"""Returns a report as lines, that of moves also with those of further runs."""
 
 
 def new_prefix(name: str) -> str:
