@@ -8,7 +8,7 @@ context is keyword-only with defaults, so every error survives pickling (Spark s
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import ClassVar, Final
@@ -309,6 +309,15 @@ def also_saying(text: str) -> Iterator[None]:
         error.args = (f"{error}. {text}", *error.args[1:])
         error.says_what_is_done = True
         raise
+
+
+def raised_by(*checks: Callable[[], object]) -> Iterator[ConnectShareError]:
+    """Yield the errors that checks raise."""
+    for check in checks:
+        try:
+            check()
+        except ConnectShareError as error:
+            yield error
 
 
 class MigrationError(ConnectShareError):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.backup.rewrite import StoppedGroup
-from connect_share.errors import AlreadyAppliedError, CutoverError, PlanRejectedError, UsageError
+from connect_share.errors import AlreadyAppliedError, ConnectShareError, CutoverError, PlanRejectedError, UsageError
 from connect_share.files import SILENT, Progress
 from connect_share.kafka.client import Deadline
 from connect_share.kafka.facts import TopicFacts, admin_of, count_aborted, read_facts, require_no_open_transaction
@@ -80,6 +80,7 @@ class CutoverPreview:
         transactional_ids: that would be fenced.
         fences: that would keep old workers from starting.
         same_members: source groups whose live workers may be new ones; only for a seal alone.
+        objections: why it would be refused now: other workers are alive.
     """
 
     live_workers: dict[str, int]
@@ -89,6 +90,7 @@ class CutoverPreview:
     transactional_ids: tuple[str, ...]
     fences: tuple[SourceFence, ...] = ()
     same_members: frozenset[str] = frozenset()
+    objections: Sequence[ConnectShareError] = ()
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,7 @@ class CutoverResult:
 
 def preview_cutover(run: MigrationRun, how: How | None = None, progress: Progress = SILENT) -> CutoverPreview:
     """Return what a cut-over would do; writes nothing, and does not disturb a run that follows."""
-    require_may_follow(run.applied())
-    require_unused(run)
-    how = how or default_how(run)
+    how = _require_possible(run, how)
     _check(run, how, progress)
     return _previewed(run, how, moved_sources(run))
 
@@ -115,7 +115,9 @@ def _previewed(
     live = {source.plan.group_id: source.live_workers() for source in moved_sources(run)}
     ids = tuple(id_ for source in fenced for id_ in source.transactional_ids())
     fences = () if how == "none" else run.applied().fences or fences_of(run.plan, run.sources)
-    return CutoverPreview(live, how, *preview(run, how), ids, fences, frozenset(same))
+    stopped = [source.stopped(left=True) for source in moved_sources(run) if source.plan.group_id not in same]
+    objections = [error for group in stopped for error in group.objections()]
+    return CutoverPreview(live, how, *preview(run, how), ids, fences, frozenset(same), objections)
 
 
 def cut_over(
@@ -141,7 +143,9 @@ def cut_over(
         CutoverError: it did not catch up in time, or both sides differ; nothing was fenced or sealed.
     """
     deadline = Deadline.after(timeout_s)
+    run.reload_manifest()
     _require_possible(run, how)
+    _require_stopped(run)
     with _taken_over(run.plan_path, deadline):
         sealed = run.reload_manifest().sealed
         require_may_follow(run.applied())
@@ -174,24 +178,22 @@ def _check(run: MigrationRun, how: How, progress: Progress) -> None:
     # What a seal has written to the source is no growth of it.
     if (sealed := run.applied().sealed) is not None and sealed.how != how:
         raise UsageError(f"--seal {how}: this cut-over has begun to seal with {sealed.how}: leave --seal out, to go on")
-    if how == "remove":
-        require_backed_up(run.applied())
     check_all(run, progress, source_may_change=sealed is not None, seals=SEALED[how])
 
 
 def _require_stopped(run: MigrationRun) -> None:
     for source in moved_sources(run):
-        source.require_stopped()
+        source.stopped(left=True).require_stopped()
 
 
-def _require_possible(run: MigrationRun, how: How | None) -> None:
-    """Check what can be checked before a run that follows is asked to end."""
-    manifest = run.reload_manifest()
-    require_may_follow(manifest)
+def _require_possible(run: MigrationRun, how: How | None) -> How:
+    """Check what can be checked before a run that follows is asked to end; return how the source is sealed."""
+    require_may_follow(run.applied())
     require_unused(run)
-    _require_stopped(run)
-    if (how or default_how(run)) == "remove":
-        require_backed_up(manifest)
+    how = how or default_how(run)
+    if how == "remove":
+        require_backed_up(run.applied())
+    return how
 
 
 @contextmanager
@@ -286,21 +288,11 @@ class UnsealResult:
 
     Attributes:
         connectors: that get their target state back.
-        used: what new workers have written since, for people; ``None``: nothing.
+        used: the error that says what new workers have written since; ``None``: nothing.
     """
 
     connectors: int
-    used: str | None
-
-    @property
-    def refusal(self) -> PlanRejectedError | None:
-        """The error that says that new workers have run; ``None``: they have not."""
-        if self.used is None:
-            return None
-        return PlanRejectedError(
-            f"new workers have written since: {self.used}. The old workers do not know of it and would do the same work "
-            "again; --although-used unseals all the same"
-        )
+    used: PlanRejectedError | None
 
 
 def unseal_plan(
@@ -322,18 +314,21 @@ def unseal_plan(
     if manifest.sealed.how == "remove":
         raise PlanRejectedError(f"the originals were removed; {how_to_restore(run)}")
     for source in moved_sources(run):
-        source.require_stopped()
+        source.stopped(left=True).require_stopped()
         source.require_no_open_transaction()  # its workers would not see what is put back
     written, _ = written_since(run)
+    used = PlanRejectedError(
+        f"new workers have written since: {describe_written(written)}. The old workers do not know of it and would do the "
+        "same work again; --although-used unseals all the same"
+    )
+    if written and not (dry_run or although_used):
+        raise used
     count = sum(len(unseal_records(source)) for source in moved_sources(run))
-    found = UnsealResult(count, describe_written(written) if written else None)
-    if found.refusal is not None and not (dry_run or although_used):
-        raise found.refusal
     if not dry_run:
         unseal(run)
         fence_sources(run, up=False)
         run.update(sealed=None, fences=(), status=MigrationStatus.COPIED)
-    return found
+    return UnsealResult(count, used if written else None)
 
 
 @dataclass

@@ -21,7 +21,6 @@ from connect_share.kafka.facts import (
     config_facts,
     read_records,
     require_keys_of,
-    require_no_live_workers,
     require_no_open_transaction,
 )
 from connect_share.kafka.write import MIGRATE_CLIENT_ID, Written, write_records
@@ -94,11 +93,6 @@ class MovedSource(PlannedSource):
         """Return how many workers of its group are alive."""
         with admin_of(self.worker) as admin:
             return admin.connect_groups().get(self.plan.group_id, 0)
-
-    def require_stopped(self) -> None:
-        """Check that no worker is alive; else ``LiveMembersError``."""
-        with admin_of(self.worker) as admin:
-            require_no_live_workers(admin, self.plan.group_id, side="source")
 
     def require_no_open_transaction(self, wait_s: float | None = None) -> None:
         """Wait until no transaction is open in front of an end, else ``TopicError``."""

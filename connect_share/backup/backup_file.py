@@ -391,15 +391,13 @@ def new_backup_path(worker_file: Path, name: str) -> Path:
     return file_of(worker_file).with_name(f"{name}-{moment}.backup.avro")
 
 
-def no_place_for(path: Path) -> RecordFileError | None:
-    """Return why no new file can be made there, as far as that is known before the work."""
+def require_place_for(path: Path) -> None:
+    """Refuse a path where no new file can be made, as far as that is known before the work."""
     if not os.access(path.parent, os.W_OK | os.X_OK) or not path.parent.is_dir():
         text = f"{path} cannot be written: {path.parent} is no folder that can be written to"
-    elif path.exists():
-        text = f"{path} is there already: give another name, or move it away"
-    else:
-        return None
-    return RecordFileError(text, path=str(path))
+        raise RecordFileError(text, path=str(path))
+    if path.exists():
+        raise RecordFileError(f"{path} is there already: give another name, or move it away", path=str(path))
 
 
 @dataclass

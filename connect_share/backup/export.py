@@ -36,10 +36,10 @@ from connect_share.backup.backup_file import (
     Segment,
     SegmentFile,
     file_name,
-    no_place_for,
     not_needed,
     point_at,
     read_contents,
+    require_place_for,
     segment_files,
     segment_of,
     shown_moment,
@@ -139,8 +139,7 @@ class Export:
             ConnectShareError: a group or connector that was named has no record there; nothing was written.
             RecordFileError: there is such a file, or it cannot be written; nothing new bears its name then.
         """
-        if (refusal := no_place_for(path)) is not None:
-            raise refusal
+        require_place_for(path)
         with Admin(self.topic_set.settings, client_id=CONSOLE_CLIENT_ID) as admin:
             ranges, notes = self.look(admin)
             cluster = admin.cluster_id()

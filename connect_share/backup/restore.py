@@ -19,7 +19,7 @@ from contextlib import nullcontext
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
@@ -30,13 +30,11 @@ from connect_share.console.options import Parser, add_worker_file
 from connect_share.console.output import Output, Result
 from connect_share.console.program import Command, Preview, Steps
 from connect_share.console.progress_line import ProgressLine
-from connect_share.errors import CopyError, RestoreRejectedError, UsageError, also_saying, listed
+from connect_share.errors import ConnectShareError, CopyError, RestoreRejectedError, UsageError, also_saying, listed
 from connect_share.files import SILENT, Progress
-from connect_share.kafka.client import TopicRight
 from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.due_look import mark_of
-from connect_share.kafka.facts import admin_of, check_destination, require_no_live_workers
-from connect_share.kafka.limits import Extent
+from connect_share.kafka.facts import admin_of, check_destination
 from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.kafka.write_access import TopicNeed, require_access
 from connect_share.model.keys import StatusKey, connector_of, prefix_of
@@ -281,6 +279,7 @@ class Restore:
         sealing: of the worker file.
         wanted: the connectors that were asked for by name.
         kinds: of the topics whose records are put back.
+        needs: of these topics, as the preview has found it.
     """
 
     file: BackupFiles
@@ -296,7 +295,7 @@ class Restore:
     _removed_ms: dict[str | None, int] = field(default_factory=dict, init=False, repr=False)
     _openers: dict[TopicType, Opener] = field(default_factory=dict, init=False, repr=False)
     _values: BackedUpValues | None = field(default=None, init=False, repr=False)
-    _extents: dict[TopicType, Extent] = field(default_factory=dict, init=False, repr=False)
+    needs: list[TopicNeed] = field(default_factory=list, init=False, repr=False)
 
     @cached_property
     def stopped(self) -> StoppedGroup:
@@ -309,7 +308,7 @@ class Restore:
         """Compare the backup with what the destination holds now, live workers or not as is asked; writes nothing.
 
         ``RestoreRejectedError``: there is nothing to restore, or it could not be read: a key is missing, or the topic has
-        something newer. ``TopicError``: a topic does not take what would be written.
+        something newer.
         """
         facts = self.stopped.facts(beside_workers=beside_workers)
         with admin_of(self.worker) as admin:
@@ -327,8 +326,11 @@ class Restore:
         counts = {topic_type: each.counts() for topic_type, each in counting.items()}
         self._require_found(backed_up.values())
         self._facts, self._backed_up, self._values = facts, backed_up, values
-        self._extents = {kind: each.extent for kind, each in counting.items() if counts[kind].to_write}
-        require_access(self._needs("READ"))
+        self.needs = [
+            TopicNeed(self.worker, self.worker.topic(kind), ("CREATE", "READ", "WRITE"), each.extent)
+            for kind, each in counting.items()
+            if counts[kind].to_write
+        ]
         found = self._changes(facts, progress)
         skipped = Counter({SkipReason.REFUSED: values.refused} if values.refused else {})
         for each in counts.values():
@@ -341,9 +343,6 @@ class Restore:
             values=values,
             refused=refused_of({topic_type: each.seals for topic_type, each in self._openers.items()}),
         )
-
-    def _needs(self, *rights: TopicRight) -> list[TopicNeed]:
-        return [TopicNeed(self.worker, self.worker.topic(kind), rights, each) for kind, each in self._extents.items()]
 
     def _require_found(self, backed_up: Collection[NewestValues]) -> None:
         missing = (self.wanted or frozenset()).difference(*(each.names for each in backed_up))
@@ -389,12 +388,12 @@ class Restore:
         if self._facts is None:
             self.preview(progress)
         facts, self._facts = self._facts or {}, None  # to write again there has to be a new preview
-        require_access(self._needs("CREATE", "READ", "WRITE"))
+        require_access(self.needs)
+        self.stopped.require_stopped()
         with admin_of(self.worker) as admin:
-            require_no_live_workers(admin, self.worker.group_id, side=self.stopped.side)
             specs = {kind: topic_spec(self.worker, kind) for kind in self.kinds}
             if create_planned(admin, plan_topics(admin, [specs[kind] for kind in specs if kind not in facts])):
-                require_access(self._needs("CREATE", "READ", "WRITE"))  # nothing was known of those that were made
+                require_access(self.needs)  # nothing was known of those that were made
             for spec in specs.values():
                 ensure_topic(admin, spec, may_be_fenced=True)
         restored = Restored(Counter(), 0, 0.0)
@@ -501,7 +500,7 @@ def _restore(arguments: argparse.Namespace, _: Output) -> Steps:
     request = RestoreRequest(names, arguments.from_group, arguments.from_plain, arguments.at, only)
     given: Path | list[Path] = arguments.destination
     members, lines = list[dict[str, object]](), list[str]()
-    aborted, refused = Counter[TopicType](), Counter[TopicType]()
+    aborted, refused, objections = Counter[TopicType](), Counter[TopicType](), list[ConnectShareError]()
     with ProgressLine() as progress:
         restores = prepare_restores(arguments.file, [given] if isinstance(given, Path) else given, request, progress)
         _require_named(arguments.groups, restores)
@@ -511,8 +510,9 @@ def _restore(arguments: argparse.Namespace, _: Output) -> Steps:
             lines += [*([""] if lines else []), *_lines(restore, preview)]
             aborted.update(restore.stopped.aborted())
             refused.update(preview.refused)
+            objections += restore.stopped.objections(partial(require_access, restore.needs))
     shown = members[0] if isinstance(given, Path) else {"restores": members}
-    yield Preview(lines, shown, "put these back?", aborted=aborted, refused=refused)
+    yield Preview(lines, shown, "put these back?", aborted, refused, objections)
     done = list[Restored]()
     shown_groups = [restore.stopped.shown for restore in restores]
     for number, restore in enumerate(restores):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -23,11 +23,12 @@ from connect_share.backup.backup_file import (
     BackupLayout,
     Origin,
     new_backup_path,
+    require_place_for,
     write_backup,
 )
 from connect_share.backup.changes import hash_of
 from connect_share.console.options import Group
-from connect_share.errors import CopyError, also_saying, command_line, listed
+from connect_share.errors import ConnectShareError, CopyError, also_saying, command_line, listed, raised_by
 from connect_share.files import SILENT, Progress, counted
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import TopicRight
@@ -181,6 +182,15 @@ class StoppedGroup:
             require_topics(admin, self.topics)
         found = read_facts(admin, self.topics.values(), expected=not self.may_miss)
         return {topic_type: found[topic] for topic_type, topic in self.topics.items() if topic in found}
+
+    def require_stopped(self) -> None:
+        """Check that no worker of the group is alive, else ``LiveMembersError``."""
+        with admin_of(self.worker) as admin:
+            require_no_live_workers(admin, self.group_id, side=self.side)
+
+    def objections(self, *checks: Callable[[], object]) -> Iterator[ConnectShareError]:
+        """Yield why nothing may be written now: live workers, and what these checks raise."""
+        return raised_by(self.require_stopped, *checks)
 
     def is_own(self, topic_type: TopicType, key: bytes | None) -> bool:
         """Return whether a key is the group's."""
@@ -495,6 +505,12 @@ class Rewrite(ABC, Generic[Found]):
     def look(self, progress: Progress = SILENT, *, beside_workers: bool = False) -> Found:
         """Return what there is, and what would be written, live workers or not as is asked; writes nothing."""
         return self._read(self.stopped.facts(beside_workers=beside_workers), progress)
+
+    def objections(self, found: Found, backup: Path) -> Iterator[ConnectShareError]:
+        """Yield why :meth:`write` would refuse now what was found."""
+        count, outgoing = self._outgoing(found)
+        to_write = (partial(require_place_for, backup), partial(require_writable, self.stopped.worker, outgoing))
+        return self.stopped.objections(*(to_write if count else ()))
 
     def write(self, backup: Path, progress: Progress = SILENT) -> Rewritten[Found]:
         """Write a backup, then the records, then read everything again, which has to be as it should be; may be repeated."""

@@ -25,7 +25,7 @@ from connect_share.contents.startup import (
     profile_lines,
     startup_profile,
 )
-from connect_share.errors import ConnectShareError, also_saying, command_line
+from connect_share.errors import ConnectShareError, also_saying, command_line, raised_by
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import alter_command, topic_specs
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, console_admin
@@ -104,7 +104,7 @@ def _check_startup(arguments: argparse.Namespace, out: Output) -> Steps:
     groups = groups_of(arguments.groups)
     with also_saying("Nothing was changed") if arguments.apply else nullcontext():
         if arguments.apply:
-            rights = ("READ", "DESCRIBE_CONFIGS", *(() if arguments.dry_run else ("ALTER_CONFIGS",)))
+            rights = ("READ", "DESCRIBE_CONFIGS", "ALTER_CONFIGS")
             with RightsAdmin(topic_set.settings, client_id=CONSOLE_CLIENT_ID) as asked:
                 asked.require(dict.fromkeys(topic_set.topics.values(), rights))
         plan = CountPlan.of(topic_set)
@@ -150,14 +150,15 @@ def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, o
     undo_lines = ["to undo it:", *(f"  {command}" for command in undo_commands)]
     changed = ["to be changed:", *(f"  {change_line(change)}" for change in found.advice.changes)]
     lines = [*profile_lines(found), *not_shown(found), "", *changed, *undo_lines]
-    yield Preview(lines, {**members, "applied": False}, "change these settings?", code=1)
-    _change(admin, changes, out)
+    objections = raised_by(lambda: _change(admin, changes, out, asks=True))  # of all, before the first is changed
+    yield Preview(lines, {**members, "applied": False}, "change these settings?", objections=objections, code=1)
+    _change(admin, changes, out, asks=False)
     done = f"{plural(len(found.advice.changes), 'setting')} changed"
     code = 1 if found.advice.problems or found.too_slow else 0
     yield Result({**members, "applied": True, "dry_run": False}, [done, *undo_lines], code)
 
 
-def _change(admin: Admin, changes: Mapping[str, list[SettingChange]], out: Output) -> None:
+def _change(admin: Admin, changes: Mapping[str, list[SettingChange]], out: Output, *, asks: bool) -> None:
     for topic, wanted in changes.items():
         now = admin.topic_configs(topic)
         for change in wanted:
@@ -165,12 +166,11 @@ def _change(admin: Admin, changes: Mapping[str, list[SettingChange]], out: Outpu
                 raise ConnectShareError(
                     f"{topic}: {change.setting} changed to {now[change.setting]} since it was read; run this again"
                 )
-    for asks in (True, False):  # all of them, before the first is changed
-        for topic, wanted in changes.items():
-            with nullcontext() if asks else also_saying("What was changed by then stays; the same command goes on"):
-                admin.alter_topic_configs(topic, {change.setting: change.new for change in wanted}, validate_only=asks)
-            if not asks:
-                out.note(f"{topic}: changed")
+    for topic, wanted in changes.items():
+        with nullcontext() if asks else also_saying("What was changed by then stays; the same command goes on"):
+            admin.alter_topic_configs(topic, {change.setting: change.new for change in wanted}, validate_only=asks)
+        if not asks:
+            out.note(f"{topic}: changed")
 
 
 def _interrupted(arguments: argparse.Namespace) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from connect_share.backup.backup_file import new_backup_path, no_place_for
+from connect_share.backup.backup_file import new_backup_path
 from connect_share.backup.rewrites import (
     GroupDeletion,
     Mending,
@@ -78,7 +78,7 @@ def _remove(deletion: GroupDeletion, arguments: argparse.Namespace, name: str) -
         aborted = deletion.stopped.aborted()
         refused = refused_of({kind: topic.seals for kind, topic in topics.items()})
         lines = _deletion_lines(deletion, topics, members)
-        yield Preview(lines, members, "remove these?", no_place_for(path), aborted=aborted, refused=refused)
+        yield Preview(lines, members, "remove these?", aborted, refused, deletion.objections(topics, path))
     if not due:
         nothing = {"backup": None, "removed": 0, "others": 0, "others_wrote": 0}
         line = f"{deletion.stopped.shown}: nothing is left to be removed"
@@ -134,7 +134,7 @@ def _repair(noun: str, arguments: argparse.Namespace, _: Output) -> Steps:
     if arguments.dry_run or mending.records:
         lines = _repair_lines(noun, repair, mending)
         aborted, refused = repair.stopped.aborted(), refused_of(seen.seals)
-        yield Preview(lines, members, "write these?", no_place_for(path), aborted=aborted, refused=refused)
+        yield Preview(lines, members, "write these?", aborted, refused, repair.objections(seen, path))
     if not mending.records:
         line = f"{shown_group(repair.worker.cluster_group_id)}: nothing to repair"
         yield Result({"dry_run": False, **members, "backup": None}, [line])

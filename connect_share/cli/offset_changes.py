@@ -169,7 +169,7 @@ class Worker:
         self.offset_facts(connector)
         return self.storage.stored_offsets(connector)
 
-    def refusals(self, connectors: Collection[str], *, force: bool) -> Iterator[ConnectShareError]:
+    def objections(self, connectors: Collection[str], *, force: bool) -> Iterator[ConnectShareError]:
         """Yield why these connectors may not be changed now, worst first; ``force``: whatever is configured.
 
         Source: ``DistributedHerder.modifyConnectorOffsetsChecks``; members are looked for because writing goes past them.
@@ -281,7 +281,7 @@ class ConnectorPlan:
     def require_access(self) -> None:
         """Refuse what would be refused later: rights, and limits of the topics."""
         needs = list[TopicNeed]()
-        for config, facts in self._facts:
+        for config, facts in self.places():
             seals, extent, group = config.seals(TopicType.OFFSET), Extent(), config.cluster_group_id
             for change in self.needed:
                 key, value = wire_key(offset_key(self.connector, change.partition), group), offset_value(change.new)

@@ -18,7 +18,7 @@ from connect_share.cli.offset_changes import ConnectorPlan, SinkPlan, Worker
 from connect_share.console.options import Parser, add_worker_file, shown_group, worker_file
 from connect_share.console.output import Output, Result, plural
 from connect_share.console.program import Command, Preview, Steps, said_left_out
-from connect_share.errors import ConnectShareError, UsageError, also_saying
+from connect_share.errors import ConnectShareError, UsageError, also_saying, raised_by
 from connect_share.model.keys import shown
 from connect_share.storage.connect_storage import refused_by
 from connect_share.stores.alter_offsets import (
@@ -147,11 +147,7 @@ def _copied_sink(source: Worker, destination: Worker, name: str, to: str) -> Sin
 def _carry_out(arguments: argparse.Namespace, out: Output, worker: Worker, plans: Sequence[ConnectorPlan]) -> Steps:
     """Show the changes, and make them after a backup, unless something forbids it."""
     needed = [plan for plan in plans if plan.needed]
-    refusals = [*worker.refusals([plan.connector for plan in plans], force=arguments.force)]
-    if refusals and not arguments.dry_run:
-        if len(refusals) > 1:
-            out.note(f"{plural(len(refusals), 'reason')} not to change anything; --dry-run shows all")
-        raise refusals[0]
+    objections = [*worker.objections([plan.connector for plan in plans], force=arguments.force)]
     rows = [
         {
             "group": plan.worker.group,
@@ -169,8 +165,9 @@ def _carry_out(arguments: argparse.Namespace, out: Output, worker: Worker, plans
     members: dict[str, Any] = {"changes": rows, "unchanged": unchanged, "dry_run": False, **counts}
     nothing: dict[str, Any] = {**members, "written": 0, "backups": []}
     lines = [line for plan in plans for line in _lines(plan)]
-    if arguments.dry_run or needed:
-        yield Preview(lines, nothing, "change these offsets?", refused=refused, objections=refusals)
+    objections += raised_by(*(plan.require_access for plan in needed))
+    if arguments.dry_run or needed or objections:
+        yield Preview(lines, nothing, "change these offsets?", refused=refused, objections=objections)
     if not needed:
         yield Result(nothing, [*lines, *left_out, "nothing to do"])
         return
@@ -186,8 +183,6 @@ def _write(
     for plan in needed:
         plan.check_unchanged()
     with also_saying("Nothing was changed"):
-        for plan in needed:
-            plan.require_access()
         backups = [plan.save(arguments.backup_dir) for plan in needed]
     files = list[dict[str, Any]]()
     for plan, path in zip(needed, backups, strict=True):

@@ -46,7 +46,7 @@ def _create_topics(arguments: argparse.Namespace, out: Output) -> Steps:
             yield Result(_members(planned), [*lines, "", "all topics exist, nothing to do"])
             return
         short = missing_brokers(admin, planned)
-        objections = [] if short is None else [too_few_brokers(*short)]
+        objections = [too_few_brokers(*short)] if short and arguments.dry_run else []  # else they are waited for
         yield Preview(lines, _members(planned), "create these topics?", objections=objections)
         if short is not None:
             out.note(f"{short[0]} of {short[1]} brokers are up: waiting {arguments.timeout:g} s for the others")

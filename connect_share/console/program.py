@@ -50,20 +50,18 @@ class Preview:
         lines: for people; on stderr before a question.
         members: of the JSON object of ``--dry-run``.
         question: without the choice.
-        refusal: raised instead of asking.
         aborted: by topic, how many records are left out because the group's workers do not see them.
         refused: how many they refuse, for the group did not write them, or a newer value has come before.
-        objections: what would be refused as things are now: errors of ``--dry-run``, which ends with their exit code.
+        objections: why the command refuses as things are now, the worst first; shown by ``--dry-run``, too.
         code: exit code of ``--dry-run`` without objections.
     """
 
     lines: Iterable[str | Table] = field(repr=False)
     members: Mapping[str, Any] = field(repr=False)
     question: str
-    refusal: ConnectShareError | None = None
     aborted: Mapping[TopicType, int] = field(default_factory=dict)
     refused: Mapping[TopicType, int] = field(default_factory=dict)
-    objections: Sequence[ConnectShareError] = ()
+    objections: Iterable[ConnectShareError] = ()
     code: int = 0
 
 
@@ -295,11 +293,12 @@ def _ended_by(preview: Preview, arguments: argparse.Namespace, out: Output) -> i
     lines = [*preview.lines, *left_out]
     if arguments.dry_run:
         ends = ["", "dry run: nothing was written"]
-        code = out.show(Result({**preview.members, **members, "dry_run": True}, [*lines, *ends], preview.code))
-        return max([code, *map(out.error, preview.objections)])
-    Output(out.command, stdout=sys.stderr).show(Result({}, lines))
-    if preview.refusal is not None:
-        raise preview.refusal
+        out.show(Result({**preview.members, **members, "dry_run": True}, [*lines, *ends]))
+    else:
+        Output(out.command, stdout=sys.stderr).show(Result({}, lines))
+    codes = [out.error(each) for each in preview.objections]
+    if codes or arguments.dry_run:
+        return codes[0] if codes else preview.code
     return None if arguments.yes or confirmed(preview.question) else 1
 
 

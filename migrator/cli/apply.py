@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import signal
+from functools import partial
 from typing import Final
 
 from connect_share.console.options import Parser
 from connect_share.console.output import Output, Result
 from connect_share.console.program import NOTHING_CHANGED, Command, Preview, Steps, stopped_by
 from connect_share.console.progress_line import ProgressLine
-from connect_share.errors import ConnectShareError, UsageError
+from connect_share.errors import ConnectShareError, UsageError, raised_by
 from connect_share.kafka.waits import ANSWER_S
 from migrator.apply import Lag, apply_plan, check_to_follow, follow_plan, require_made_to_follow, resume_plan
 from migrator.checks import check_all
@@ -27,14 +28,11 @@ def _apply(arguments: argparse.Namespace, _: Output) -> Steps:
         goes_on = arguments.follow and is_copied
         if goes_on and arguments.isolation_proof and run.applied().isolation is None:
             raise UsageError("--isolation-proof notes what is there before the copy, which has ended: leave it out")
-        if arguments.dry_run:
-            with ProgressLine() as progress:
-                if goes_on:
-                    check_to_follow(run, progress)
-                else:
-                    check_all(run, progress, first=True)
+        check = check_to_follow if goes_on else partial(check_all, first=True)
+        with ProgressLine() as progress:
+            objections = [*raised_by(partial(check, run, progress))] if arguments.dry_run else []
         if arguments.dry_run or not arguments.yes:
-            yield Preview(plan_lines(run.plan), {"run_id": run.plan.run_id}, "apply this plan?")
+            yield Preview(plan_lines(run.plan), {"run_id": run.plan.run_id}, "apply this plan?", objections=objections)
         with evidence_of(run, arguments.evidence, "apply --follow" if arguments.follow else "apply"):
             if not goes_on:
                 with ProgressLine() as progress:

@@ -126,7 +126,7 @@ def _cutover(arguments: argparse.Namespace, _: Output) -> Steps:
     run = MigrationRun.load(arguments.plan)
     with ProgressLine() as progress:
         shown = preview_cutover(run, arguments.seal, progress)
-    yield Preview(_cutover_lines(shown), _preview_json(shown), "cut over?", None, *left_out(run))
+    yield Preview(_cutover_lines(shown), _preview_json(shown), "cut over?", *left_out(run), shown.objections)
     with evidence_of(run, arguments.evidence, "cutover") as evidence, ProgressLine() as progress:
         result = cut_over(run, how=arguments.seal, timeout_s=arguments.timeout, progress=progress)
         evidence.verification = result.verification
@@ -140,7 +140,7 @@ def _seal(arguments: argparse.Namespace, _: Output) -> Steps:
     with locked_run(arguments.plan) as run:
         with ProgressLine() as progress:
             shown = preview_seal(run, arguments.seal, progress)
-        yield Preview(_cutover_lines(shown), _preview_json(shown), "seal?", None, *left_out(run))
+        yield Preview(_cutover_lines(shown), _preview_json(shown), "seal?", *left_out(run), shown.objections)
         with evidence_of(run, arguments.evidence, "seal"), ProgressLine() as progress:
             result = seal_plan(run, arguments.seal, progress)
     records = 0 if result.manifest.sealed is None else result.manifest.sealed.records
@@ -203,12 +203,11 @@ def _unseal(arguments: argparse.Namespace, _: Output) -> Steps:
     with locked_run(arguments.plan) as run:
         with ProgressLine() as progress:
             found = unseal_plan(run, dry_run=True, progress=progress)
-        lines = [f"{found.connectors} connector(s) at the source get back the target state they had"]
-        if found.used:
-            lines.append(f"new workers have written since: {found.used}; needs --although-used")
-        members = {"connectors": found.connectors, "new_workers_have_written": bool(found.used)}
-        refusal = None if arguments.although_used else found.refusal
-        yield Preview(lines, members, "unseal?", refusal, *left_out(run))
+        used = [] if found.used is None else [found.used]
+        shown, objections = (used, []) if arguments.although_used else ([], used)
+        lines = [f"{found.connectors} connector(s) at the source get back the target state they had", *map(str, shown)]
+        members = {"connectors": found.connectors, "new_workers_have_written": bool(used)}
+        yield Preview(lines, members, "unseal?", *left_out(run), objections)
         with evidence_of(run, arguments.evidence, "unseal"), ProgressLine() as progress:
             unseal_plan(run, although_used=arguments.although_used, progress=progress)
     done = "unsealed: the old workers may be started again; keep the new ones stopped"
@@ -219,10 +218,9 @@ def _rollback(arguments: argparse.Namespace, _: Output) -> Steps:
     with locked_run(arguments.plan) as run:
         with ProgressLine() as progress:
             found = roll_back(run, dry_run=True, progress=progress)
-        refusal = used_since(found) if found.newer and not arguments.although_used else None
-        yield Preview(
-            _rollback_lines(found), _rollback_json(found), "remove these?", refusal, found.aborted, found.refused
-        )
+        objections = [used_since(found)] if found.newer and not arguments.although_used else []
+        lines, members = _rollback_lines(found), _rollback_json(found)
+        yield Preview(lines, members, "remove these?", found.aborted, found.refused, objections)
         with evidence_of(run, arguments.evidence, "rollback"), ProgressLine() as progress:
             found = roll_back(run, although_used=arguments.although_used, progress=progress)
     yield Result(

@@ -244,11 +244,10 @@ def _plan(arguments: argparse.Namespace, _: Output) -> Result:
             follow=arguments.follow,
         )
         plan = make_plan(sources, destinations, now_ms=now_ms(), intent=intent, progress=progress)
-    if not arguments.dry_run:
-        plan.save(arguments.plan)
     file = None if arguments.dry_run else str(arguments.plan)
     lines = [*plan_lines(plan)]
     if file is not None:
+        plan.save(arguments.plan)
         follow = ["--follow"] if plan.follow else []
         lines += ["", f"written to {file}; next: {command_line('connect-share-migrate', 'apply', file, *follow)}"]
     return Result({"file": file, "plan": plan.model_dump(mode="json")}, lines)

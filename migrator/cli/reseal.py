@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from connect_share.backup.backup_file import new_backup_path, no_place_for
+from connect_share.backup.backup_file import new_backup_path
 from connect_share.backup.restore import restore_command
 from connect_share.backup.rewrites import Reseal, ResealTopic, refused_plain
 from connect_share.console.options import Parser, add_rewritten
@@ -29,8 +29,8 @@ def _reseal(arguments: argparse.Namespace, _: Output) -> Steps:
     if arguments.dry_run or any(topic.outgoing for topic in topics.values()):
         aborted = reseal.stopped.aborted()
         path = arguments.backup or new_backup_path(arguments.worker_config, f"{arguments.worker_config.stem}.reseal")
-        lines, refusal = _preview(reseal, topics), no_place_for(path)
-        yield Preview(lines, {**members, **before}, "write these?", refusal, aborted=aborted)
+        lines, objections = _preview(reseal, topics), reseal.objections(topics, path)
+        yield Preview(lines, {**members, **before}, "write these?", aborted, objections=objections)
         with ProgressLine() as progress:
             done = reseal.write(path, progress)
         after, backup = done.after, str(path)

@@ -197,11 +197,17 @@ class Scene:
             found[f"{who} {kind.value}"] = {key: value for key, value in values.items() if value}, settings[topic]
         return found | {"sinks": ({repr(each).encode(): (False, b"") for each in self.committed()}, {})}
 
-    def run(self, words: list[Any]) -> tuple[int, str]:
+    def run(self, words: list[Any], end: str = "--yes") -> tuple[int, str]:
         if words[0] in {"delete", "repair", "restore", "alter", "reset", "copy", "create", "check"}:
-            ran = self.call(*words, "--yes")
+            ran = self.call(*words, end)
             return ran.code, ran.err
-        code, _, errors = run(*words, "--yes")
+        return run(*words, end)[::2]
+
+    def refused(self, words: list[Any]) -> tuple[int, str]:
+        """Run what is refused; its dry run says so, too."""
+        code, errors = self.run(words)
+        dry = (code, errors) if words[0] == "resume" else self.run(words, "--dry-run")
+        assert (dry[0], dry[1].partition("error: ")[2].strip() in errors) == (code, True), (dry, errors)
         return code, errors
 
 
@@ -294,10 +300,8 @@ def rights_on(site: Site, needed: Collection[Need]) -> Rights:
 
 def give(secure: SecureBroker, rights: Rights, known: Rights) -> None:
     """Give the user these rights, to see groups, and the settings of all topics that are known."""
-    literal, sees = (
-        ResourcePatternType.LITERAL,
-        {name for (_, name), kind in known.items() if kind is ResourceType.TOPIC},
-    )
+    literal = ResourcePatternType.LITERAL
+    sees = {name for (_, name), kind in known.items() if kind is ResourceType.TOPIC}
     acls = [(kind, name, literal, AclOperation[right]) for (right, name), kind in rights.items()]
     acls += [(ResourceType.TOPIC, name, literal, AclOperation.DESCRIBE_CONFIGS) for name in sees]
     allow(secure, "user", [*acls, (ResourceType.GROUP, "*", literal, AclOperation.DESCRIBE)])
@@ -332,21 +336,19 @@ def test_without_a_right_nothing_is_written(
     log_in(secure, scene)
     before, known = scene.state(), rights_on(scene.site, wanted)
 
-    def run_without(missing: set[Need]) -> tuple[int, str]:
-        give(secure, rights_on(scene.site, wanted - missing), known)
-        return scene.run(words)
-
     few = {each for each in wanted if LONG or each[0] != "READ" or each[2] not in {CONFIG, OFFSET}}
     all_at_once = {each for each in wanted if each[0] != "READ"}
     for missing in [*({each} for each in sorted(few, key=str)), *([all_at_once] if all_at_once else [])]:
-        code, errors = run_without(missing)
+        give(secure, rights_on(scene.site, wanted - missing), known)
+        code, errors = scene.refused(words)
         assert (code, scene.state()) == (1, before), (missing, errors)
         named = re.findall(r"([A-Z_, ]+) on (?:topic|group) (\S+?)\.?(?: |$)", errors, re.MULTILINE)
         lacking = {(right, of) for rights, of in named for right in re.findall("[A-Z_]+", rights)}
         unseen = {of for right, of in lacking if right == "DESCRIBE"}  # what else is missing there nobody knows
         lacking = {("READ", of) for of in unseen} | {each for each in lacking if each[1] not in unseen}
         assert lacking & {*known} == {*rights_on(scene.site, missing)}, errors
-    code, errors = run_without(set())
+    give(secure, rights_on(scene.site, wanted), known)
+    code, errors = scene.run(words)
     assert code == 0, errors
 
 
@@ -498,10 +500,8 @@ def test_a_right_that_is_taken_away_while_it_runs(
     undisturbed = disturbed(0)
     code, errors, steps = undisturbed.run()
     assert code == 0, errors
-    model, last = (
-        undisturbed.scene.picture(),
-        max((at for at, step in enumerate(steps.seen) if step[0] == "WRITE"), default=0),
-    )
+    model = undisturbed.scene.picture()
+    last = max((at for at, step in enumerate(steps.seen) if step[0] == "WRITE"), default=0)
 
     # With exactly-once a start reads the statuses alone.
     read = [
@@ -566,7 +566,7 @@ def test_what_a_topic_refuses_is_named_before_anything_is_written(
     }
     before = scene.state()
     if keeps_times or limit is not AN_HOUR:
-        code, errors = scene.run(words)
+        code, errors = scene.refused(words)
         assert (code, scene.state()) == (1, before), errors
         assert {*re.findall(r"topic (\S+) takes no records", errors)} == refused, errors
         assert carry_out(site, errors) == len(refused)

@@ -218,10 +218,11 @@ def test_a_live_source_is_followed_killed_followed_and_cut_over(site: Site) -> N
 
 
 def preview_cutover_counts(plan: Path, site: Site) -> int:
-    out = run_well("cutover", plan, "--dry-run", "--output", "json")
+    code, out, errors = run("cutover", plan, "--dry-run", "--output", "json")
     shown = json.loads(out)
     assert shown["seal"] == "stop"
     live: int = shown["live_workers"][f"{site.name}-live"]
+    assert (code, "are alive: stop them all" in errors) == (live, live > 0)
     return live
 
 
@@ -384,12 +385,14 @@ def test_a_forgotten_cutover_starts_no_old_worker(site: Site) -> None:
     assert (code, "'a.b' was not judged" in said) == (0, True)
 
     # And back, by whoever knows what was done meanwhile.
-    code, said, _ = run("unseal", plan, "--dry-run")
-    assert (code, "3 connector(s)" in said, "needs --although-used" in said) == (0, True, True)
-    assert "would do the same work again; --although-used unseals" in run("unseal", plan)[2]
+    for end in ("--dry-run", "--yes"):
+        code, said, errors = run("unseal", plan, end)
+        assert (code, "3 connector(s)" in said + errors, "again; --although-used unseals" in errors) == (1, True, True)
+    assert "would do the same work again" in run("unseal", plan, "--although-used", "--dry-run")[1]
     assert run("unseal", plan, "--yes", "--although-used")[0] == 0
     assert states(site) == before
-    assert "needs --although-used" in run("rollback", plan, "--dry-run")[1]
+    code, said, errors = run("rollback", plan, "--dry-run")
+    assert (code, "needs --although-used" in said, "--although-used removes what" in errors) == (1, True, True)
     assert json.loads(run("rollback", plan, "--dry-run", "--output", "json")[1])["needs_although_used"] is True
     assert run("rollback", plan, "--although-used", "--yes")[0] == 0
     assert "nothing to seal" in run("seal", plan, "--yes")[2]

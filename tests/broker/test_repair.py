@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +127,9 @@ def test_order(site: Site, run: Any, tmp_path: Path) -> None:
     assert run("repair", "order").code == 1  # nobody to ask
     assert len(site.read(CONFIG)) == offset
     assert not backup.exists()
-    for place, why in ((tmp_path / "no" / "x.avro", "no is no folder"), (site.file, "is there already")):
-        ran = run("repair", "order", "--yes", "--backup", place)
+    places = ((tmp_path / "no" / "x.avro", "no is no folder"), (site.file, "is there already"))
+    for end, (place, why) in product(("--dry-run", "--yes"), places):
+        ran = run("repair", "order", end, "--backup", place)
         assert (ran.code, why in ran.err, ran.err.count('"ended": true')) == (1, True, 3)  # the topics were read once
 
     ran = run("repair", "order", "--yes", "--backup", backup, "--output", "json")

@@ -12,7 +12,6 @@ import pytest
 from connect_share.backup.restore import prepare_restores
 from connect_share.backup.rewrite import Rewrite, StoppedGroup
 from connect_share.backup.rewrites import GroupDeletion, Repair, Reseal, plan_orphans
-from connect_share.cli.__main__ import main
 from connect_share.errors import CopyError, LiveMembersError
 from connect_share.files import Silent
 from connect_share.model.connect_json import JSON_NULL
@@ -122,20 +121,16 @@ def test_what_happens_meanwhile_is_noticed(scene: _Scene, meanwhile: Any, name: 
     assert scene.records() == [config, status + (event == "another writer writes"), offset]
 
 
-def test_a_dry_run_is_made_beside_live_workers(scene: _Scene) -> None:
+def test_a_dry_run_says_that_workers_are_alive(scene: _Scene, call: Any) -> None:
     file, backup = scene.file, scene.site.folder / "before.avro"
-    assert main(["export", "-w", str(file), "-o", str(backup)]) == 0
+    assert call("export", "-w", file, "-o", backup).code == 0
     before = scene.records()
-    commands = {
-        "repair": ["repair", "orphans", "--offsets"],
-        "delete": ["delete", "group", scene.group],
-        "restore": ["restore", str(backup)],
-    }
     with ExitStack() as stack:
         start_worker(stack, scene.site, scene.group)
-        for words in commands.values():
-            assert main([*words, "-w", str(file), "--dry-run"]) == 0
-            assert main([*words, "-w", str(file), "--yes"]) == LiveMembersError.exit_code
+        for words in (["repair", "orphans", "--offsets"], ["delete", "group", scene.group], ["restore", backup]):
+            dry, done = (call(*words, "-w", file, end) for end in ("--dry-run", "--yes"))
+            assert (dry.code, done.code, "dry run: nothing was written" in dry.out) == (1, 1, True)
+            assert f"error: {dry.err.partition('error: ')[2].strip()}" in done.err
     assert scene.records() == before
 
 

@@ -77,8 +77,7 @@ def _repair(arguments: argparse.Namespace, out: Output) -> Steps:
         return
     lines = _plan_lines(plan, "nothing was changed so far")
     if (reason := manual_reason(plan)) is not None:
-        refusal = UsageError(f"nothing of this plan can be done from here: {reason}")
-        yield Preview(lines, {}, "", refusal=refusal)
+        yield Preview(lines, {}, "", objections=[UsageError(f"nothing of this plan can be done from here: {reason}")])
     with zookeeper_session(arguments) as session:
         backup = prepare_znodes(found, plan, session, arguments.backup)
         yield from _write(backup, session, out, lines, code, new=True)
