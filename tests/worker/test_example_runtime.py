@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import count as numbers
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,13 @@ from connect_share import ConnectorTaskId, ConnectStorage, State, TaskStatus, Wo
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
 from connect_share.runtime import signature_headers
 from connect_share.sealing import KEYS_PROPERTY
-from tests.lab.embedded.worker import worker_properties
+from tests.lab.compatibility.mixed_releases import RuntimeWorker
+from tests.lab.compatibility.releases import BUILT
+from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.java_groups import EXACTLY_ONCE, file_source
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
-from tests.support.runtime_workers import EXAMPLES, RuntimeWorker
+from tests.support.runtime_workers import EXAMPLES
 from tests.support.sealed import key_text
 from tests.support.waiting import await_that
 
@@ -36,6 +39,7 @@ STRINGS = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
 }
+FAST = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "300", "rebalance.timeout.ms": "15000"}
 JAR = SHARING | {"interceptor.classes": INTERCEPTOR_CLASS}
 _MINUTES = float(os.environ.get("CONNECT_SHARE_SOAK_MINUTES", "0"))
 Start = Callable[..., RuntimeWorker]
@@ -43,12 +47,13 @@ Start = Callable[..., RuntimeWorker]
 
 @pytest.fixture
 def start(broker: TestBroker, unique: str, tmp_path: Path) -> Iterator[Start]:
+    files = (tmp_path / f"{number}.properties" for number in numbers())
     with ExitStack() as stack:
 
         def start(**more: str) -> RuntimeWorker:
-            properties = worker_properties(broker.bootstrap_servers, unique) | SHARING
+            properties = FAST | worker_properties(broker.bootstrap_servers, unique) | SHARING
             properties |= {name.replace("_", "."): value for name, value in more.items()}
-            return stack.enter_context(RuntimeWorker(properties, tmp_path))
+            return stack.enter_context(RuntimeWorker(BUILT, write_properties(next(files), properties)))
 
         yield start
 
@@ -90,8 +95,7 @@ def test_a_client_of_others_runs_its_connectors(start: Start, unique: str, tmp_p
     lines, copied = tmp_path / "in.txt", tmp_path / "out.txt"
     lines.write_text("one\ntwo\n")
     worker = start()
-    worker.await_joined()
-    client = KafkaConnect(worker.url)
+    client = KafkaConnect(worker.rest.url)
     assert client.get_cluster_info()["kafka_cluster_id"]
     assert {each["type"] for each in client.list_connector_plugins()} == {"source", "sink"}
     made = client.create_connector({"name": "read", "config": file_source(lines, f"{unique}-lines")})
@@ -133,7 +137,8 @@ def test_a_client_of_others_runs_its_connectors(start: Start, unique: str, tmp_p
     client.delete_connector("read")
     client.delete_connector("write")
     assert await_that(client.list_connectors, lambda found: not found, what="deleted") == []
-    assert worker.stop() == 0
+    worker.stop()
+    assert worker.exit_code == 0
 
 
 def answer(
@@ -190,8 +195,6 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(
     # Requests are signed with HmacSHA256 all the same: the algorithm of the signature is a setting of its own.
     exactly = {"exactly_once_source_support": "enabled", "inter_worker_key_generation_algorithm": "HmacSHA512"}
     workers = [start(**exactly) for _ in range(3)]
-    for worker in workers:
-        worker.await_joined()
     names = [f"read-{number}" for number in range(4)]
     files = {name: tmp_path / f"{name}.txt" for name in names}
     with broker.admin() as admin:
@@ -221,14 +224,14 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(
         await_that(lambda: owners(workers[-1]), lambda found: found <= alive, what="taken over")  # noqa: B023
         if LONG:
             workers.append(start(**exactly))
-            workers[-1].await_joined()
     for name in names:
         workers[0].rest.await_state(name, "RUNNING", tasks=1)
     lines = lines_of(broker, f"{unique}-lines", 4 * count)
     for name in names:
         assert [line for line in lines if line.startswith(name)] == [f"{name} {line}" for line in range(count)]
     assert len(lines) == 4 * count
-    assert workers[0].stop() == 0
+    workers[0].stop()
+    assert workers[0].exit_code == 0
 
 
 @pytest.mark.slow
@@ -247,7 +250,6 @@ def test_java_goes_on_where_it_ended_and_the_reverse(
             text.write(f"{turn}, read by {language}\n")
         if language == "Python":
             worker: Any = start(**own)
-            worker.await_joined()
             if turn == 1:
                 worker.rest.put_config("read", file_source(file, topic))
         else:
@@ -284,16 +286,16 @@ def refuse_what_a_page_in_a_browser_can_send(worker: RuntimeWorker) -> None:
 def test_no_request_is_answered_with_an_error_of_the_server(start: Start, tmp_path: Path) -> None:
     """Schemathesis: what fits the schema, what does not, and deleted connectors, by its own choice."""
     worker = start()
-    worker.await_joined()
     refuse_what_a_page_in_a_browser_can_send(worker)
     # What fits may be refused for other reasons, and what does not fit may be taken: Connect's configurations are free.
     unfit = "positive_data_acceptance,negative_data_rejection"
     schema = str(EXAMPLES / "runtime" / "openapi.json")
-    command = [str(Path(sys.executable).with_name("st")), "run", schema, "--url", worker.url]
+    command = [str(Path(sys.executable).with_name("st")), "run", schema, "--url", worker.rest.url]
     phases = "coverage,fuzzing" if LONG else "coverage"
     options = ["--exclude-checks", unfit, "--phases", phases, "--max-examples", "10", "--seed", "1"]
     options += ["--no-color", "--request-timeout", "20", "--warnings", "off", "--generation-database", "none"]
     ran = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout[-6000:] + worker.log[-2000:]
-    assert worker.stop() == 0
-    assert "Traceback" not in worker.log
+    assert ran.returncode == 0, ran.stdout[-6000:] + worker.log_tail()
+    worker.stop()
+    assert worker.exit_code == 0
+    assert "Traceback" not in worker.log()

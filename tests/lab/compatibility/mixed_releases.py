@@ -54,9 +54,9 @@ class RuntimeWorker(LocalServer):
         self._file = file
 
     def _launch(self) -> None:
-        address = f"127.0.0.1:{free_ports(1)[0]}"
-        command = self._code.command("runtime", self._file, "--listen", address)
-        self.rest = ConnectRest(f"http://{address}")
+        self.address = f"127.0.0.1:{free_ports(1)[0]}"
+        command = self._code.command("runtime", self._file, "--listen", self.address)
+        self.rest = ConnectRest(f"http://{self.address}")
         self._process = ChildProcess(command, log_path=self._file.with_suffix(".log"), cwd=self._code.examples)
 
     def _await_start(self) -> None:
