@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,26 +44,19 @@ def add_plan(parser: StrictParser, *, engine: bool = False) -> None:
 
 def add_files(parser: Parser, *, destination_required: bool = True) -> None:
     """Add the worker files of both sides."""
-    parser.add_argument(
+    add = partial(parser.add_argument, metavar="FILE", type=Path, nargs="+", action="extend")
+    add(
         "-w",
         "--source-worker-config",
         "--worker-config",
         dest="sources",
-        metavar="FILE",
-        type=Path,
-        nargs="+",
-        action="extend",
         required=True,
         help="worker file of a cluster that is moved, or a folder of them; may be repeated",
     )
-    parser.add_argument(
+    add(
         "--to-worker-config",
         "--destination-worker-config",
         dest="destinations",
-        metavar="FILE",
-        type=Path,
-        nargs="+",
-        action="extend",
         default=None if destination_required else [],
         required=destination_required,
         help="worker file of where it goes: one for all sources, one for each in the same order, or a folder with one for "
