@@ -267,6 +267,8 @@ def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()
     With ``or_none`` the brokers will do.
     """
     client = dict(arguments.client_settings)
+    if or_none and "isolation.level" in client:
+        raise UsageError("-X isolation.level has no effect on this command: leave it out")
     named = frozenset(groups_of(getattr(arguments, "groups", None)) or ())
     topics = {
         topic_type: str(topic)
