@@ -84,7 +84,7 @@ class ConnectStorage:
         on_failed: called once with :attr:`failed`, on a thread of its own; it may close this storage.
         checkpoint: file to go on from, where that is provably as good as reading everything (see
             ``docs/start-up.md``), and to write while this runs and on leaving. Holds secrets, mode 0600.
-        checkpoint_every_s: time between two versions of it.
+        checkpoint_every_s: time between two versions of it. Without a file it is refused (``ConfigError``).
 
     Raises (on entering):
         PlainTopicsError, LostTopicError: see ``allow_empty``.
@@ -110,6 +110,8 @@ class ConnectStorage:
         checkpoint: Path | str | None = None,
         checkpoint_every_s: float = SAVE_EVERY_S,
     ) -> None:
+        if checkpoint is None and checkpoint_every_s != SAVE_EVERY_S:
+            raise ConfigError("checkpoint_every_s has no effect without checkpoint=: name a file, or leave it out")
         self._worker_config = worker_config
         self._options = StorageOptions(
             worker_config,

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from connect_share.errors import ConfigError
 from connect_share.kafka.descriptions import TopicDescription
 from connect_share.kafka.facts import TopicFacts
+from connect_share.storage import ConnectStorage
 from connect_share.storage.checkpoint import (
     Checkpoint,
     CheckpointRejected,
@@ -23,6 +25,7 @@ from connect_share.storage.checkpoint import (
     require_usable,
     write_checkpoint,
 )
+from tests.support.sealed import sharing_worker
 
 SECRET = "hunter2"
 PART = TopicCheckpoint(
@@ -75,6 +78,11 @@ def test_what_others_could_have_written_is_not_believed(tmp_path: Path) -> None:
         read_checkpoint(path)
     with pytest.raises(CheckpointRejected, match="cannot be read"):
         read_checkpoint(tmp_path)
+
+
+def test_how_often_is_refused_without_a_file() -> None:
+    with pytest.raises(ConfigError, match="checkpoint_every_s has no effect without checkpoint="):
+        ConnectStorage(sharing_worker("g"), checkpoint_every_s=1)
 
 
 @given(
