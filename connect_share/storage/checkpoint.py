@@ -35,6 +35,7 @@ from connect_share.worker_config import WorkerConfig
 FORMAT: Final = "connect-share/checkpoint/1"
 _HEAD: Final = re.compile(rb"(connect-share/checkpoint/\d+) bytes=(\d+) sha256=([0-9a-f]{64})\n")
 _LONGEST_HEAD: Final = 200
+LARGEST_BYTES: Final = 1 << 30  # a larger state comes as soon from its topics
 
 
 class NotUsed(StrEnum):
@@ -124,6 +125,8 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         body = json.dumps(checkpoint.model_dump(), separators=(",", ":")).encode()
     except RecursionError as error:  # which a record of the group may be made for
         raise OSError(errno.EOVERFLOW, "a configuration is nested too deeply for a checkpoint") from error
+    if len(body) > LARGEST_BYTES:
+        raise OSError(errno.EFBIG, f"it would be longer than {LARGEST_BYTES >> 20} MiB")
     head = f"{FORMAT} bytes={len(body)} sha256={hashlib.sha256(body).hexdigest()}\n"
     write_private_file(path, head.encode() + body)
 
@@ -143,7 +146,8 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
             if found.st_mode & stat.S_IWOTH:
                 raise CheckpointRejected(NotUsed.NOT_PRIVATE, "every user may write to it")
             data = file.read(_LONGEST_HEAD)
-            data += file.read() if _HEAD.match(data) else b""  # of no other file all of it
+            if _HEAD.match(data):  # of no other file all of it
+                data += file.read(min(found.st_size, LARGEST_BYTES))
     except FileNotFoundError:
         return None
     except OSError as error:

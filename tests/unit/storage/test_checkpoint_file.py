@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from connect_share.errors import ConfigError
 from connect_share.kafka.descriptions import TopicDescription
 from connect_share.kafka.facts import TopicFacts
-from connect_share.storage import ConnectStorage
+from connect_share.storage import ConnectStorage, checkpoint
 from connect_share.storage.checkpoint import (
     Checkpoint,
     CheckpointRejected,
@@ -78,6 +78,16 @@ def test_what_others_could_have_written_is_not_believed(tmp_path: Path) -> None:
         read_checkpoint(path)
     with pytest.raises(CheckpointRejected, match="cannot be read"):
         read_checkpoint(tmp_path)
+
+
+def test_a_file_that_is_too_long_is_neither_read_nor_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "checkpoint"
+    write_checkpoint(path, WHOLE)
+    monkeypatch.setattr(checkpoint, "LARGEST_BYTES", path.stat().st_size - 300)
+    with pytest.raises(CheckpointRejected, match="damaged"):
+        read_checkpoint(path)
+    with pytest.raises(OSError, match="longer than"):
+        write_checkpoint(tmp_path / "other", WHOLE)
 
 
 def test_how_often_is_refused_without_a_file() -> None:
