@@ -341,7 +341,7 @@ def test_no_secret_is_shown(site: Site, mode: str, caplog: pytest.LogCaptureFixt
         site.produce([Record(site.topic("shared", topic_type), at, 0, 1_700_000_000_001, raw, value.encode())])
     command("verify", plan, code=1)
     command("verify", plan, "--output", "json", code=1)
-    command("rollback", plan, "--dry-run")
+    command("rollback", plan, "--dry-run", code=1)
 
     told += [record.getMessage() + str(record.exc_text) + repr(record.args) for record in caplog.records]
     written = [path for path in site.folder.rglob("*") if path.is_file() and path.suffix != ".properties"]
