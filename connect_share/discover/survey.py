@@ -22,9 +22,11 @@ from connect_share.discover.clusters import (
     problems_of,
 )
 from connect_share.discover.evidence import TopicEvidence
-from connect_share.errors import AuthorizationError, BrokerError
+from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import is_unknown_topic
 from connect_share.kafka.create import cleanup_policy
+from connect_share.kafka.descriptions import TopicDescription
 from connect_share.kafka.read import BoundedReader, Partition, batches
 from connect_share.model.records import TopicType
 
@@ -40,9 +42,6 @@ _LAST: Final = 20
 _KAFKAS_OWN: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata", "__remote_log_metadata"}
 )
-
-Bounds = dict[Partition, tuple[int, int]]
-"""The first offset and the end of each partition."""
 
 
 @dataclass
@@ -71,58 +70,63 @@ class Discovered:
 
 @dataclass
 class _Look:
-    """One look at a Kafka cluster, as far as it is."""
+    """One look at a Kafka cluster, as far as it is; ``bounds``: the first offset and the end of each partition."""
 
     admin: Admin
     places: dict[str, Place] = field(default_factory=dict)
-    bounds: Bounds = field(default_factory=dict)
+    bounds: dict[Partition, tuple[int, int]] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     uncompacted: set[str] = field(default_factory=set)
 
-    def find_candidates(self) -> int:
-        """Describe all compacted topics, and those whose settings may not be read; return how many topics there are."""
-        names = sorted(self.admin.topic_names() - _KAFKAS_OWN)
-        hidden = 0
-        for some in batches(names, _TOPICS_AT_ONCE):
-            candidates: dict[str, dict[str, str]] = {}
-            for topic, found in self.admin.settings_of_topics(some).items():
-                settings = {} if isinstance(found, BrokerError) else found
-                hidden += isinstance(found, AuthorizationError)
-                candidates[topic] = settings
-                if settings and "compact" not in cleanup_policy(settings):
-                    self.uncompacted.add(topic)
-            for topic, description in self.admin.describe_topics(candidates, expected=True).items():
-                if topic not in self.uncompacted or len(description.partitions) == 1:  # it may be a config topic
-                    self.places[topic] = Place(description, candidates[topic])
-        if hidden:
+    def look_at_all(self) -> int:
+        """Describe what may be a topic of Connect, and ask for its offsets; return how many topics there are.
+
+        A topic that a broker does not know is gone, or new to that broker. All of these are asked for again at once: this is
+        one wait, however many are deleted meanwhile.
+        """
+        names = self.admin.topic_names() - _KAFKAS_OWN
+        described = self.admin.describe_topics(names)
+        unknown = self._look_at(described) | (names - described.keys())
+        self._look_at(self.admin.describe_topics(unknown, expected=True))
+        if hidden := sum(not place.settings for place in self.places.values()):
             self.notes.append(
                 f"the settings of {hidden:,} topics may not be read, so these were all looked at: "
                 "the right DESCRIBE_CONFIGS on them makes this faster"
             )
         return len(names)
 
-    def find_bounds(self) -> None:
-        """Ask for the offsets of all partitions with a leader."""
+    def _look_at(self, described: Mapping[str, TopicDescription]) -> set[str]:
+        """Find compacted topics and those whose settings may not be read; return what a broker does not know."""
+        unknown: set[str] = set()
         at: list[Partition] = []
-        for topic, place in self.places.items():
-            partitions = place.description.partitions
-            at += [(topic, partition.id) for partition in partitions if partition.leader is not None]
-            if any(partition.leader is None for partition in partitions):
-                self.unreadable[topic] = "a partition has no leader"
+        for names in batches(sorted(described), _TOPICS_AT_ONCE):
+            for topic, found in self.admin.settings_of_topics(names, expected=False).items():
+                if isinstance(found, BrokerError) and is_unknown_topic(found):
+                    unknown.add(topic)
+                    continue
+                settings = {} if isinstance(found, BrokerError) else found
+                if settings and "compact" not in cleanup_policy(settings):
+                    self.uncompacted.add(topic)
+                partitions = described[topic].partitions
+                if topic not in self.uncompacted or len(partitions) == 1:  # it may be a config topic
+                    self.places[topic] = Place(described[topic], settings)
+                    self.unreadable.pop(topic, None)
+                    at += [(topic, partition.id) for partition in partitions if partition.leader is not None]
+                    if any(partition.leader is None for partition in partitions):
+                        self.unreadable[topic] = "a partition has no leader"
         for some in batches(at, _PARTITIONS_AT_ONCE):
             try:
-                self.bounds |= self._asked(some)
+                self.bounds |= self.admin.bounds(some)
             except BrokerError:
                 for topic in {topic for topic, _ in some}:
                     try:
-                        self.bounds |= self._asked([each for each in some if each[0] == topic])
+                        self.bounds |= self.admin.bounds([each for each in some if each[0] == topic])
                     except BrokerError as error:
                         self.unreadable[topic] = str(error)
-
-    def _asked(self, partitions: Sequence[Partition]) -> Bounds:
-        starts, ends = self.admin.start_offsets(partitions), self.admin.end_offsets(partitions)
-        return {each: (starts[each], ends[each]) for each in partitions}
+                        if is_unknown_topic(error):
+                            unknown.add(topic)
+        return unknown
 
     def filled(self, topics: Iterable[str]) -> dict[str, list[Partition]]:
         """Return the partitions of topics in which there may be records."""
@@ -146,8 +150,7 @@ def survey(
     ``members`` is ``None`` where it is not known who lives.
     """
     look = _Look(admin)
-    topics = look.find_candidates()
-    look.find_bounds()
+    topics = look.look_at_all()
     filled = look.filled(look.places)
     sampled = _sampled(look, filled, reader)
     found = [topic for topic, evidence in sampled.items() if evidence.roles]

@@ -311,13 +311,14 @@ class Admin:
         are ``expected``, are gone only when that was said for a while; so are those made ``together`` with one that is there.
         """
         wanted, answered_s = sorted(set(names)), 0.0
+        found: dict[str, TopicDescription] = {}
         if not wanted:
-            return {}
+            return found
 
         def ask(timeout_s: float) -> dict[str, TopicDescription]:
             nonlocal answered_s
-            futures = self._client.describe_topics(client.TopicCollection(wanted), request_timeout=timeout_s)
-            found: dict[str, TopicDescription] = {}
+            missing = client.TopicCollection([name for name in wanted if name not in found])
+            futures = self._client.describe_topics(missing, request_timeout=timeout_s)
             for name, future in futures.items():
                 description = result_of(
                     future, f"describing topic {name}", "DESCRIBE", missing_ok=True, timeout_s=timeout_s
@@ -370,6 +371,12 @@ class Admin:
         found = self._offsets(partitions, _EARLIEST, Isolation.READ_UNCOMMITTED, "start")
         return {at: start.offset for at, start in found.items()}
 
+    def bounds(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
+        """Return the first offset and the end of each partition; a topic is missing as soon as one broker says so."""
+        starts = self._offsets(partitions, _EARLIEST, Isolation.READ_UNCOMMITTED, "start", expected=False)
+        ends = self._offsets(partitions, _LATEST, Isolation.READ_UNCOMMITTED, "end", expected=False)
+        return {at: (start.offset, ends[at].offset) for at, start in starts.items()}
+
     def offsets_at(self, partitions: Iterable[tuple[str, int]], since_ms: int) -> dict[tuple[str, int], int]:
         """Return the first offset of each partition whose record is not older; partitions without one are absent."""
         spec = client.OffsetSpec.for_timestamp(since_ms)
@@ -383,11 +390,13 @@ class Admin:
         isolation: Isolation,
         what: str,
         timeout_s: float | None = None,
+        *,
+        expected: bool = True,
     ) -> dict[tuple[str, int], LogEnd]:
         wanted = sorted(set(partitions))
         if not wanted:
             return {}
-        spread = Deadline.after(_SPREAD_S)
+        spread = Deadline.after(_SPREAD_S if expected else 0.0)
 
         def ask(timeout_s: float) -> dict[tuple[str, int], LogEnd]:
             deadline = Deadline.after(timeout_s)
@@ -441,13 +450,13 @@ class Admin:
         return self.topic_configs(topic, own=True)
 
     def settings_of_topics(
-        self, topics: Iterable[str], *, own: bool = False
+        self, topics: Iterable[str], *, own: bool = False, expected: bool = True
     ) -> dict[str, dict[str, str] | BrokerError]:
         """Return the settings of several topics, asked for at once; for each that may not be read, why."""
         wanted = [client.ConfigResource(client.ResourceType.TOPIC, topic) for topic in sorted(set(topics))]
         if not wanted:
             return {}
-        spread = Deadline.after(_SPREAD_S)
+        spread = Deadline.after(_SPREAD_S if expected else 0.0)
 
         def ask(timeout_s: float) -> dict[str, dict[str, str] | BrokerError]:
             found: dict[str, dict[str, str] | BrokerError] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,13 +15,8 @@ from tests.support.rights import RIGHTS, USERS, allow, rights_of
 
 
 @pytest.fixture
-def site(request: pytest.FixtureRequest, unique: str, tmp_path: Path) -> Site:
-    """On the broker that all tests share, or on one of its own for what looks at all topics of a Kafka cluster.
-
-    That would wait for each topic that another test deletes meanwhile.
-    """
-    is_alone = request.node.get_closest_marker("looks_at_all_topics") is not None
-    return Site(request.getfixturevalue("own_broker" if is_alone else "broker").bootstrap_servers, unique, tmp_path)
+def site(broker: Any, unique: str, tmp_path: Path) -> Site:
+    return Site(broker.bootstrap_servers, unique, tmp_path)
 
 
 @pytest.fixture

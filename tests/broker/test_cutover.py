@@ -67,10 +67,7 @@ class Life:
         gone = number % 5 == 4
         config = [pair(f"connector-{name}", None if gone else json.dumps({"properties": {"round": str(number)}}))]
         if not gone:
-            config += [
-                pair(f"task-{name}-0", "{}".replace("{}", '{"properties":{}}')),
-                pair(f"commit-{name}", '{"tasks":1}'),
-            ]
+            config += [pair(f"task-{name}-0", '{"properties":{}}'), pair(f"commit-{name}", '{"tasks":1}')]
         self._site.lay_down("own", TopicType.CONFIG, config)
         self._site.lay_down("own", TopicType.OFFSET, [pair(f'["{name}",{{"p":{number % 4}}}]', f'{{"at":{number}}}')])
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 import pytest
 
+from connect_share.discover.survey import survey
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.kafka.read import BoundedReader
 from connect_share.worker_config import ClientSettings
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.connect_member import ConnectMember
 from tests.support.connect_sites import LOOK_ALIKES, build, twelve_sets
 from tests.support.long_forms import LONG
+from tests.support.topics import create_known, delete_known
 
 OTHERS = 2_000 - 12 * 3 - len(LOOK_ALIKES) if LONG else 60
 
@@ -43,3 +50,27 @@ def test_all_are_found_and_none_is_invented(own_broker: LocalBroker, call: Any) 
     savings = ran.json["savings"]
     assert (savings["shared"]["topics"], savings["on"]["config"]) == (3, "everybody")
     assert savings["topics"] == savings["now"]["topics"] - 3
+
+
+def test_one_wait_for_all_that_is_deleted(own_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deleted in front of each kind of question; whichever waits whether topics come back does so for an hour."""
+    monkeypatch.setattr("connect_share.kafka.admin._SPREAD_S", 3_600)
+    settings, again = ClientSettings({"bootstrap.servers": own_broker.bootstrap_servers}), list[set[str]]()
+    gone = {call: {f"{call}-{n}" for n in range(3)} for call in ("describe_topics", "settings_of_topics", "bounds")}
+    with Admin(settings, client_id="tests") as admin, Admin(settings, client_id="another") as other:
+        for topic in {"stays"}.union(*gone.values()):
+            create_known(other, NewTopicRequest(topic, 1, 1, {"cleanup.policy": "compact"}))
+
+        def ask(call: str, asked: Collection[Any], **named: Any) -> Any:
+            if named.get("expected"):
+                again.append({*asked})
+                return {}
+            delete_known(other, *gone[call])
+            return getattr(Admin, call)(admin, asked, **named)
+
+        for call in gone:
+            monkeypatch.setattr(admin, call, partial(ask, call))
+        found = survey(admin, partial(BoundedReader, settings), most=10, members={})
+    assert again == [set().union(*gone.values())]
+    assert found.kafka.places.keys() - gone["bounds"] == {"stays"}
+    assert found.unreadable.keys() == gone["bounds"]

@@ -132,7 +132,6 @@ def discovered(site: Site, call: Call) -> dict[str, Any]:
     return dict(row)
 
 
-@pytest.mark.looks_at_all_topics
 def test_old_topics_stay_as_long_as_is_said(site: Site, call: Call) -> None:
     plan, name = site.folder / "plan.json", site.name  # a connector that no other test has
     site.create("own")
@@ -328,7 +327,6 @@ def carry_out(site: Site, command: str | None) -> None:
         admin.alter_topic_configs(site.topic("own", TopicType.CONFIG), changes)
 
 
-@pytest.mark.looks_at_all_topics
 def test_checks_know_a_closed_topic_and_find_one_that_was_opened(site: Site, call: Call) -> None:
     source, plan = moved_out(site)
     topic = site.topic("own", TopicType.CONFIG)

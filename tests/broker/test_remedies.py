@@ -34,6 +34,11 @@ TASK = '{"properties":{"task.class":"T"}}'
 STATUS_VALUE = '{"state":"RUNNING","trace":null,"worker_id":"%s:1","generation":%d}'
 
 
+def connector(name: str) -> list[tuple[str, str]]:
+    """What a worker writes of a connector with one task."""
+    return [(f"connector-{name}", CONNECTOR), (f"task-{name}-0", TASK), (f"commit-{name}", '{"tasks":1}')]
+
+
 def lay(site: Site, who: str, topic_type: TopicType, *pairs: tuple[str, str | None], group: str | None = None) -> None:
     made = [
         Record(site.topic(who, topic_type), 0, each.offset, each.timestamp_ms, each.key, each.value)
@@ -51,15 +56,8 @@ def test_what_checks_print(site: Site, call: Call, printed: Printed) -> None:
     site.create("shared")
     group, dead = f"{site.name}-g", f"-{site.name}"
     file = site.worker_file("shared", group, sharing=True)
-    lay(
-        site,
-        "shared",
-        CONFIG,
-        ("task-late-0", TASK),
-        ("commit-late", '{"tasks":1}'),
-        ("connector-late", CONNECTOR),
-        group=group,
-    )
+    late = [*connector("late")[1:], *connector("late")[:1]]
+    lay(site, "shared", CONFIG, *late, group=group)
     bad = '{"properties":{"connector.class":"C","tasks.max":1}}'
     lay(site, "shared", CONFIG, ("connector-d", bad), ("task-gone-0", TASK), group=group)
     lay(site, "shared", OFFSET, ('["gone",{"p":1}]', '{"o":1}'), group=group)
@@ -86,10 +84,9 @@ def test_what_checks_of_topics_print(site: Site, call: Call, printed: Printed) -
     command = findings(call, "check", "topics", "-w", file)["topics-missing"]["command"]
     assert printed(command, "--yes").code == 0
     assert "topics-missing" not in findings(call, "check", "topics", "-w", file)
+    wrong = {"cleanup.policy": "compact,delete", "min.insync.replicas": "1"}
     with site.admin() as admin:
-        alter_known(
-            admin, site.topic("shared", STATUS), {"cleanup.policy": "compact,delete", "min.insync.replicas": "1"}
-        )
+        alter_known(admin, site.topic("shared", STATUS), wrong)
     ran = printed(findings(call, "check", "topics", "-w", file)["topics-cleanup-policy"]["command"])
     assert ran.code == 0, ran.out + ran.err
     assert "topics-cleanup-policy" not in findings(call, "check", "topics", "-w", file)
@@ -99,8 +96,8 @@ def test_a_config_topic_of_several_partitions(site: Site, call: Call) -> None:
     """The steps of the remedy, which are for a person; the commit lies before its task, and that before its connector."""
     site.create("own", {CONFIG: 3, STATUS: 1, OFFSET: 1})
     site.lay_down("own", OFFSET, [pair('["c",{"n":1}]', '{"position":1}', 0)])
-    laid = (("commit-c", '{"tasks":1}'), ("task-c-0", TASK), ("connector-c", CONNECTOR))
-    site.lay_down("own", CONFIG, [pair(key, value, place) for place, (key, value) in enumerate(laid)])
+    laid = enumerate(reversed(connector("c")))
+    site.lay_down("own", CONFIG, [pair(key, value, place) for place, (key, value) in laid])
     file, backup = site.worker_file("own", site.name, sharing=False), site.folder / "b.avro"
     assert findings(call, "check", "topics", "-w", file)["topics-partition-count"]["remedy"] == ONE_PARTITION
     assert call("export", "-w", file, "-o", backup).code == 0
@@ -117,7 +114,7 @@ def test_what_admit_prints(site: Site, call: Call, printed: Printed, monkeypatch
     site.create("shared")
     plain, new = site.worker_file("shared", f"{site.name}-p", sharing=False), f"{site.name}-n"
     file = site.worker_file("shared", new, sharing=True)
-    lay(site, "shared", CONFIG, ("connector-c", CONNECTOR), ("task-c-0", TASK), ("commit-c", '{"tasks":1}'))
+    lay(site, "shared", CONFIG, *connector("c"))
     assert printed(findings(call, "admit", "-w", plain)["admit-not-shared"]["command"], FILE=file).code == 1
     monkeypatch.setattr(admission, "startup_effect", lambda *_: StartupEffect(1.0, 2.0, 0.5))
     there = findings(call, "admit", "-w", file, "--limit", "1")
@@ -172,15 +169,7 @@ def test_what_is_printed_of_two_clusters(site: Site, call: Call, printed: Printe
     site.create("own")
     files = [site.worker_file("own", group, sharing=False) for group in ("one", "two")]
     targets = [site.worker_file("shared", group, sharing=True) for group in ("one", "two")]
-    for name in ("a", "b"):
-        lay(
-            site,
-            "own",
-            CONFIG,
-            (f"connector-{name}", CONNECTOR),
-            (f"task-{name}-0", TASK),
-            (f"commit-{name}", '{"tasks":1}'),
-        )
+    lay(site, "own", CONFIG, *connector("a"), *connector("b"))
     turns = [("status-connector-a", STATUS_VALUE % (f"w{turn % 2}", 1 + 9 * (turn % 2))) for turn in range(8)]
     lay(site, "own", STATUS, *turns)
     (site.folder / "owners.json").write_text(json.dumps({"one": ["a"], "two": ["b"]}))
@@ -210,12 +199,10 @@ def test_what_is_printed_of_an_open_transaction(site: Site, call: Call, printed:
     writer.abort_transaction(30)
 
 
-@pytest.mark.looks_at_all_topics
 def test_what_discover_prints(site: Site, call: Call, printed: Printed) -> None:
     for who in ("one", "two"):
         site.create(who)
-        pairs = [(f"connector-{who}", CONNECTOR), (f"task-{who}-0", TASK), (f"commit-{who}", '{"tasks":1}')]
-        lay(site, who, CONFIG, *pairs, group=site.name)
+        lay(site, who, CONFIG, *connector(who), group=site.name)
         lay(site, who, STATUS, (f"status-connector-{who}", STATUS_VALUE % ("h", 3)), group=site.name)
     clusters = call("discover", "-B", site.bootstrap_servers, "--output", "json").json["clusters"]
     every = [each for row in clusters for each in row["problems"] if each["id"] == "discover-two-sets"]
@@ -243,9 +230,8 @@ def test_what_is_printed_of_sealed_groups(site: Site, call: Call, printed: Print
     garbage = Record(site.topic("shared", STATUS), 0, 0, 1, f"{site.name}.status-connector-c".encode(), bytes([1] * 61))
     site.produce([garbage])
     assert printed(findings(call, "check", "sealing", "-w", file)["sealing-unknown-keys"]["command"], "--yes").code == 0
-    assert (
-        findings(call, "check", "sealing", "-w", file)["sealing-unknown-keys"]["severity"] == "warning"
-    )  # it was replaced
+    replaced = findings(call, "check", "sealing", "-w", file)["sealing-unknown-keys"]
+    assert replaced["severity"] == "warning"
     other = site.worker_file("shared", f"{site.name}-o", sharing=True)
     command = findings(call, "check", "all", "-w", other)["sealing-plain-beside-sealed"]["command"]
     assert printed(command, FILE=file).code == 0
@@ -260,11 +246,10 @@ def test_what_checks_of_rights_print(
         file = site.worker_file("shared", unique, sharing=True, exactly_once_source_support="enabled")
         for kind in TopicType:
             create_known(admin, NewTopicRequest(site.topic("shared", kind), 1, 1, {"cleanup.policy": "compact"}))
-    file.write_text("\n".join([file.read_text(), *(f"{k}={v}" for k, v in login(secure, "user", "PLAIN").items())]))
+    as_user = "\n".join(f"{name}={value}" for name, value in login(secure, "user", "PLAIN").items())
+    file.write_text(f"{file.read_text()}\n{as_user}")
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "client.properties").write_text(
-        "\n".join(f"{k}={v}" for k, v in login(secure, "user", "PLAIN").items())
-    )
+    (tmp_path / "client.properties").write_text(as_user)
     allow(secure, "user", [(ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, AclOperation.ALTER)])
     said = call("repair", "values", "-w", file, "--yes").err
     (named,) = re.findall(r"\((connect-share check rights .*?) says", said)

@@ -22,7 +22,6 @@ from connect_share.topic_ids.authority.authority import (
 )
 from connect_share.topic_ids.scan.scans import json_object, lines_of
 
-_AT_ONCE: Final = 1000
 _PAYLOAD: Final = "payload: "
 _TOPIC_RESOURCE: Final = 2
 _COMMAND: Final = "kafka-dump-log --cluster-metadata-decoder --skip-record-metadata --files ..."
@@ -33,13 +32,11 @@ def authority_of_brokers(admin: Admin) -> Authority:
 
     Brokers with ZooKeeper only return what the controller remembers; the scans show which of the two it is.
     """
-    names = sorted(admin.topic_names())
     topics = {}
-    for start in range(0, len(names), _AT_ONCE):
-        for name, described in admin.describe_topics(names[start : start + _AT_ONCE], expected=True).items():
-            partitions = {one.id: AuthorityPartition(one.replicas, one.leader, one.isr) for one in described.partitions}
-            topic_id, problem = read_id(described.topic_id)
-            topics[name] = AuthorityTopic(name, topic_id, partitions, problem)
+    for name, described in admin.describe_topics(admin.topic_names(), expected=True).items():
+        partitions = {one.id: AuthorityPartition(one.replicas, one.leader, one.isr) for one in described.partitions}
+        topic_id, problem = read_id(described.topic_id)
+        topics[name] = AuthorityTopic(name, topic_id, partitions, problem)
     return Authority(
         MetadataMode.KRAFT,
         admin.bootstrap_servers,
