@@ -249,7 +249,7 @@ class CheckSources:
         room = GroupRoom(self.topic_set.own, limit=self.limit, forget={"records": lambda group: kept.pop(group, None)})
         contents = read_topics(self.topic_set, wanted, look=look, room=room)
         for topic in contents.topics.values():
-            self.note(*topic.notes)
+            self.note(*(text for text in topic.notes if text != topic.two_clusters))  # which check collisions says
         return contents, kept
 
     @property

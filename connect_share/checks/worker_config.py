@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -148,7 +149,7 @@ def _connectors(checked: CheckedFile, note: _Note, read: _Read) -> tuple[Sequenc
         return (), None
     try:
         topic = read(config, TopicType.CONFIG)
-        two_clusters = _two_plain_clusters(config, read)
+        two_clusters = list(_two_plain_clusters(config, read)) if read is _read else []  # check collisions says it
     except (BrokerError, StoreError, TopicError) as exc:
         note(f"connectors were not checked: {exc}")
         return (), None
@@ -172,15 +173,11 @@ def _states(topic: TopicContents, own: Group, *, sharing_enabled: bool) -> tuple
     return tuple(topic.groups[group] for group in wanted if group in topic.groups)
 
 
-def _two_plain_clusters(config: WorkerConfig, read: _Read) -> list[Finding]:
-    """Return a finding if two clusters with plain keys use the topics; no worker file shows that."""
-    try:
-        topic = read(config, TopicType.STATUS)
-    except TopicMissingError:
-        return []  # a worker creates it
-    if topic.two_clusters is None:
-        return []
-    return [worker_finding(Severity.WARNING, TOPIC_PROPERTIES[TopicType.STATUS], topic.two_clusters)]
+def _two_plain_clusters(config: WorkerConfig, read: _Read) -> Iterator[Finding]:
+    """Yield a finding if two clusters with plain keys use the topics; no worker file shows that."""
+    with suppress(TopicMissingError):  # a worker creates it
+        if (what := read(config, TopicType.STATUS).two_clusters) is not None:
+            yield worker_finding(Severity.WARNING, TOPIC_PROPERTIES[TopicType.STATUS], what)
 
 
 def _read(config: WorkerConfig, topic_type: TopicType) -> TopicContents:

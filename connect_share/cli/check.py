@@ -19,6 +19,8 @@ from connect_share.kafka.create import LOST
 
 _ON_A_SCREEN: Final = 10
 """Findings that are shown: each takes up to four lines."""
+_CAUSES: Final = {"startup-problem": "topics-partition-count", "startup-setting": "topics-cleanup-policy"}
+"""What matters no more for a topic of which an earlier check says the other."""
 _REFUSED: Final = AuthorizationError, TopicMissingError
 _SCANS: Final = f"needs scans of the brokers' disks: {command_line('connect-share', 'check', 'topic-ids', '--help')}"
 
@@ -51,6 +53,8 @@ def _check_all(arguments: argparse.Namespace, out: Output) -> Result:
             try:
                 findings = wanted(sources.with_file(check.find(sources)), arguments.ignore)
                 findings = [each for each in findings if each.id == LOST or each.group not in lost]
+                said = {each.id for each in every}.union((each.id, each.where) for each in every)
+                findings = [one for one in findings if said.isdisjoint((one.id, (_CAUSES.get(one.id), one.where)))]
             except _REFUSED as error:
                 note(check.name, [], str(error))
             else:

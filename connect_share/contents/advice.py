@@ -18,7 +18,7 @@ from typing import Any, Final
 from connect_share.contents.cost_model import CostModel
 from connect_share.contents.profile import Chunk, PartitionProfile, TopicProfile
 from connect_share.errors import listed
-from connect_share.kafka.create import DIRTY_RATIO, SEGMENT_MS, TOMBSTONES_MS, cleanup_policy
+from connect_share.kafka.create import DIRTY_RATIO, ONE_PARTITION, SEGMENT_MS, TOMBSTONES_MS, cleanup_policy
 from connect_share.model.records import TopicType
 
 _NEVER_MS: Final = 2**63 - 1
@@ -288,10 +288,7 @@ def _seconds(model: CostModel, amount: Amount) -> float:
 
 def _problems(profile: TopicProfile) -> Iterator[str]:
     if profile.topic_type is TopicType.CONFIG and len(profile.partitions) > 1:
-        yield (
-            f"{len(profile.partitions)} partitions, so that records have no order; a config topic has exactly one: "
-            f"create a new one and move the records"
-        )
+        yield f"{len(profile.partitions)} partitions, so that records have no order: {ONE_PARTITION}"
     if profile.topic_type is TopicType.CONFIG and (stuck := profile.ends_in_tombstone()):
         yield (
             f"the newest record of {listed(stuck, 5)} is a tombstone; once the cleaner takes it, workers that start later "

@@ -6,10 +6,11 @@ What is wrong with the topics of a Connect cluster, and what stands in the way o
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Final
 
+from connect_share.checks.collisions import two_plain_clusters
 from connect_share.checks.finding import Finding, Severity, errors_first, named, policy_finding
 from connect_share.console.options import Group, group_order
 from connect_share.discover.evidence import GroupEvidence, TopicEvidence, TypeEvidence
@@ -313,16 +314,8 @@ def _one_replica(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
 
 def _of_two_clusters(cluster: Cluster) -> Iterator[Finding]:
     for role in cluster.topics.values():
-        if role.watch.found is not None:
-            yield Finding(
-                "discover-two-plain-clusters",
-                _ERROR,
-                role.topic,
-                role.watch.found.warning(role.topic),
-                "each runs the other's connectors and overwrites its state",
-                "take them apart, or give one of them topics of its own; OWNERS is a file that says whose each connector is",
-                TAKE_APART,
-            )
+        if (found := role.watch.found) is not None:
+            yield replace(two_plain_clusters(role.topic, found.warning(role.topic)), id="discover-two-plain-clusters")
 
 
 def _missing(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:

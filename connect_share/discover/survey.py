@@ -82,8 +82,7 @@ class _Look:
     def look_at_all(self) -> int:
         """Describe what may be a topic of Connect, and ask for its offsets; return how many topics there are.
 
-        A topic that a broker does not know is gone, or new to that broker. All of these are asked for again at once: this is
-        one wait, however many are deleted meanwhile.
+        What a broker does not know is gone, or new to it: all of that is asked for again at once, and waited for once.
         """
         names = self.admin.topic_names() - _KAFKAS_OWN
         described = self.admin.describe_topics(names)

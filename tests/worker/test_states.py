@@ -298,12 +298,12 @@ def a_worker_that_made_the_lost_topic_anew(cluster: Cluster) -> None:
     cluster.start()
 
 
-@state("topics-cleanup-policy", "startup-setting")
+@state("topics-cleanup-policy")
 def an_offsets_topic_that_deletes_too(cluster: Cluster) -> None:
     cluster.alter(OFFSET, cleanup_policy="compact,delete", retention_ms="3600000")
 
 
-@state("topics-partition-count", "liveness-no-workers", "startup-problem")
+@state("topics-partition-count", "liveness-no-workers")
 def a_config_topic_of_three_partitions(cluster: Cluster) -> None:
     cluster.stopped()
     cluster.partitions(CONFIG, 3)
@@ -402,8 +402,8 @@ for _names, *_record in RECORDS:
     STATES[_names.split()[0]] = _names.split()[1:], lambda at, record=_record: at.write(*record)  # type: ignore[misc]
 # The same with settings of a topic.
 SETTINGS: list[tuple[str, TopicType, dict[str, str]]] = [
-    ("a_config_topic_that_deletes topics-cleanup-policy startup-setting", CONFIG, {"cleanup_policy": "delete"}),
-    ("a_status_topic_that_deletes topics-cleanup-policy startup-setting", STATUS, {"cleanup_policy": "delete"}),
+    ("a_config_topic_that_deletes topics-cleanup-policy", CONFIG, {"cleanup_policy": "delete"}),
+    ("a_status_topic_that_deletes topics-cleanup-policy", STATUS, {"cleanup_policy": "delete"}),
     ("unclean_leaders topics-unclean-leader-election", OFFSET, {"unclean_leader_election_enable": "true"}),
     ("no_old_time_stamps topics-old-timestamps", CONFIG, {"message_timestamp_before_max_ms": "3600000"}),
 ]

@@ -21,6 +21,7 @@ def test_it_is_said_at_a_start_by_the_check_and_by_the_survey(
 ) -> None:
     plain = shared.worker("one")
     with ConnectStorage(plain) as first, ConnectStorage(shared.worker("two")) as second:
+        first.config.put_connector_config("a", {"connector.class": "C"})
         for state in (State.PAUSED, State.RUNNING):
             for store, worker, generation in ((first.status, "one:1", 5), (second.status, "two:1", 1)):
                 store.put(ConnectorStatus("a", state, worker, generation, None, None))
@@ -41,10 +42,10 @@ def test_it_is_said_at_a_start_by_the_check_and_by_the_survey(
         for name, more in (("one", {}), ("four", {"connect_management_topic_sharing_support": "enabled"}))
     ]
     main(["check", "worker-config", str(files[0])])
-    assert (
-        f"\nwarning: two Connect clusters with plain keys seem to share topic {shared.topics['status']}: {WARNING}"
-        in ("\n" + capsys.readouterr().out)
-    )
+    said = f"\nwarning: two Connect clusters with plain keys seem to share topic {shared.topics['status']}: {WARNING}"
+    assert said in f"\n{capsys.readouterr().out}"
+    assert main(["check", "all", "-w", str(files[1]), "--all"]) == 1
+    assert "".join(capsys.readouterr()).count(WARNING) == 1
     assert main(["get", "statuses", "-w", str(files[0])]) == 0
     assert WARNING in capsys.readouterr().err
     out = run_well("survey", "--source-worker-config", files[0], "--destination-worker-config", files[1])
