@@ -42,15 +42,15 @@ def is_lost(state: GroupState) -> bool:
 
 
 def find_lost(sources: CheckSources) -> list[Finding]:
-    """Return the topic that is lost: for all groups, or for each that a worker file or live workers vouch for.
+    """Return the topics that are lost: for all groups, or for each that a worker file or live workers vouch for.
 
     What only statuses or offsets speak of, beside configurations of others, anybody can have invented: it is an orphan.
     """
     try:
         topics = sources.state.topics
     except LostTopicError as error:
-        (topic_type,) = (each for each, topic in sources.topic_set.topics.items() if topic == error.topic)
-        return [_lost(sources, topic_type, GONE)]
+        every, said = sources.topic_set.topics.items(), str(error)
+        return [_lost(sources, topic_type, GONE) for topic_type, topic in every if f"topic {topic} is lost," in said]
     lost = [state for state in sources.state.groups if _CONFIG in topics and is_lost(state)]
     what = "has no record that names a connector, and statuses or offsets do: it was made anew, or emptied"
     if lost and len(lost) == len(sources.state.groups):

@@ -457,8 +457,7 @@ def _lines(inspection: Inspection, written: Path | None, command: str) -> Iterat
     if written is not None:
         partitions = plural(len(inspection.reassignment), "partition")
         yield from ("", f"{written} has the new replicas of {partitions}; carry it out with:")
-        yield f"    {command} --execute"
-        yield f"    {command} --verify"
+        yield from (f"    {command} {step}" for step in ("--execute", "--verify"))
     if inspection.differences:
         yield "not as create topics would make it (no finding):"
     for topic, difference in inspection.differences:

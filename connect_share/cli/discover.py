@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from connect_share.checks.finding import Severity
-from connect_share.console.options import Parser, add_client_settings, add_worker_file, shown_group, topic_set_of
+from connect_share.console.options import Parser, add_client_settings, add_worker_file, count, shown_group, topic_set_of
 from connect_share.console.output import Output, Result, Table, plural
 from connect_share.console.program import Command
 from connect_share.contents.workers import live_worker_ids
@@ -34,17 +34,11 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--most-records",
         metavar="N",
-        type=_count,
+        type=count,
         default=_MOST_RECORDS,
         help=f"read at most so many records of the topics that were found, {_MOST_RECORDS:,} by default; a note says when it "
         "was not enough",
     )
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= 10**12:
-        raise argparse.ArgumentTypeError("has to be a number from 1 on")
-    return int(text)
 
 
 def _discover(arguments: argparse.Namespace, out: Output) -> Result:
@@ -57,9 +51,8 @@ def _discover(arguments: argparse.Namespace, out: Output) -> Result:
             members = live_worker_ids(admin)
         except BrokerError as error:
             notes.append(f"whether workers live is not known: {error}")
-        discovered = survey(
-            admin, partial(BoundedReader, topic_set.settings), most=arguments.most_records, members=members
-        )
+        reader = partial(BoundedReader, topic_set.settings)
+        discovered = survey(admin, reader, most=int(arguments.most_records), members=members)
     discovered.notes += notes
     out.note(*discovered.notes)
     result = members_of(discovered)

@@ -10,7 +10,7 @@ from connect_share.console.options import Parser, add_replication_factor, add_to
 from connect_share.console.output import Output, Result, plural
 from connect_share.console.program import Command, Preview, Steps
 from connect_share.errors import also_saying
-from connect_share.kafka.create import ALTHOUGH_LOST, require_none_lost, topic_specs
+from connect_share.kafka.create import ALTHOUGH_LOST, LOSSES, require_none_lost, topic_specs
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.kafka.shared_set import PlannedTopic, create_planned, missing_brokers, plan_topics, too_few_brokers
 from connect_share.kafka.write_access import RightsAdmin
@@ -37,7 +37,7 @@ def _create_topics(arguments: argparse.Namespace, out: Output) -> Steps:
         admin.require(dict.fromkeys(topic_set.topics.values(), ("CREATE", "DESCRIBE")))
         known = None if arguments.although_lost else require_none_lost(admin, topic_set.topics)
         planned = plan_topics(admin, specs, known)
-        lines = list(_lines(planned))
+        lines = list(_lines(planned, although_lost=arguments.although_lost and any(topic.exists for topic in planned)))
         if not all(topic.usable for topic in planned):
             verdict = "nothing was created: what matters has to be put right first"
             yield Result(_members(planned), [*lines, "", verdict], code=1)
@@ -60,13 +60,15 @@ def _members(planned: Sequence[PlannedTopic], created: Sequence[str] = ()) -> di
     return {"topics": [topic.to_dict() for topic in planned], "created": list(created), "dry_run": False}
 
 
-def _lines(planned: Sequence[PlannedTopic]) -> Iterator[str]:
+def _lines(planned: Sequence[PlannedTopic], *, although_lost: bool) -> Iterator[str]:
     shown: set[tuple[str, str]] = set()
     for topic in planned:
         partitions = "default partitions" if topic.spec.partitions < 0 else plural(topic.spec.partitions, "partition")
         replicas = "default replicas" if topic.replicas is None else plural(topic.replicas, "replica")
         if not topic.exists:
             yield f"{topic.spec.topic} ({topic.spec.topic_type.value}): new, {partitions}, {replicas}"
+            if although_lost:
+                yield f"    empty, whatever it had: {LOSSES[topic.spec.topic_type]}"
             width = max(len(f"{setting.name}={setting.shown_value}") for setting in topic.settings)
             for setting in topic.settings:
                 text = f"{setting.name}={setting.shown_value}"

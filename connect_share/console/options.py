@@ -309,6 +309,7 @@ def number(least: float, most: int, text: str, unit: str = "") -> float:
 
 
 seconds: Final = partial(number, 0.1, 86_400, unit=" seconds")
+count: Final = partial(number, 1, 10**12)
 
 
 def groups_of(names: Collection[str] | None) -> Collection[Group] | None:

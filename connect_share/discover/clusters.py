@@ -15,7 +15,7 @@ from connect_share.checks.finding import Finding, Severity, errors_first, named,
 from connect_share.console.options import Group, group_order
 from connect_share.discover.evidence import GroupEvidence, TopicEvidence, TypeEvidence
 from connect_share.errors import InvalidClusterGroupIdError, command_line
-from connect_share.kafka.create import ONE_PARTITION, policy_fault
+from connect_share.kafka.create import LOSSES, ONE_PARTITION, policy_fault
 from connect_share.kafka.descriptions import TopicDescription
 from connect_share.model.config_state import closed_by
 from connect_share.model.keys import ClusterGroupId
@@ -180,11 +180,6 @@ def _without_own_topics(clusters: Sequence[Cluster], roles: Sequence[TypeEvidenc
 
 
 _ERROR, _WARNING, _NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
-_LOST: Final = {
-    TopicType.CONFIG: "without it the other topics are of no use: connectors and tasks are defined there",
-    TopicType.STATUS: "workers write statuses before anything runs, so there should be one",
-    TopicType.OFFSET: "sinks have none, and of a source connector the position would be lost",
-}
 
 
 @dataclass(frozen=True)
@@ -328,7 +323,7 @@ def _missing(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
             _NOTE if topic_type is TopicType.OFFSET else _WARNING,
             cluster.name,
             f"no {topic_type.value} topic was found; empty compacted topics, of which one may be it: {empty}",
-            _LOST[topic_type],
+            LOSSES[topic_type],
             f"look into the worker file; {topic_type.value}.storage.topic names it",
         )
 

@@ -97,8 +97,7 @@ class _Look:
 
     def _look_at(self, described: Mapping[str, TopicDescription]) -> set[str]:
         """Find compacted topics and those whose settings may not be read; return what a broker does not know."""
-        unknown: set[str] = set()
-        at: list[Partition] = []
+        unknown, at = set[str](), list[Partition]()
         for names in batches(sorted(described), _TOPICS_AT_ONCE):
             for topic, found in self.admin.settings_of_topics(names, expected=False).items():
                 if isinstance(found, BrokerError) and is_unknown_topic(found):

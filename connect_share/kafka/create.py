@@ -615,6 +615,11 @@ class _Attempt:
 LOST: Final = "lost-topic"
 ALTHOUGH_LOST: Final = "--although-lost"
 GONE: Final = "does not exist, and other topics of its set have records"
+LOSSES: Final = {
+    TopicType.CONFIG: "connectors and tasks are defined there: without it the other topics are of no use",
+    TopicType.STATUS: "what runs and what failed is said there, and workers write that before anything runs",
+    TopicType.OFFSET: "the positions of source connectors are there: without it they begin anew; sinks have none",
+}
 
 
 def way_back(topic_type: TopicType) -> str:
@@ -636,15 +641,21 @@ def lost_topic(topic_type: TopicType, topic: str, what: str = GONE, then: str = 
     return LostTopicError(f"topic {topic} is lost, not empty: it {what}; {way_back(topic_type)}{then}", topic=topic)
 
 
+def lost_topics(lost: Mapping[TopicType, str], what: str = GONE, then: str = "") -> LostTopicError:
+    """Return one error that says of each of several topics what :func:`lost_topic` says."""
+    errors = [lost_topic(topic_type, topic, what, then) for topic_type, topic in lost.items()]
+    return LostTopicError("; ".join(map(str, errors)), topic=errors[0].topic)
+
+
 def require_none_lost(admin: Admin, topics: Mapping[TopicType, str]) -> dict[str, TopicDescription]:
     """Return the topics that exist; refuse to go on, such as to make one that does not, where another one has records."""
     described = admin.describe_topics(topics.values(), together=True)
     places = [(name, part.id) for name, topic in described.items() for part in topic.partitions]
-    missing = [topic_type for topic_type, topic in topics.items() if topic not in described]
+    missing = {topic_type: topic for topic_type, topic in topics.items() if topic not in described}
     if missing and places:
         starts = admin.start_offsets(places)
         if any(end > starts[place] for place, end in admin.end_offsets(places).items()):
-            raise lost_topic(missing[0], topics[missing[0]])
+            raise lost_topics(missing)
     return described
 
 

@@ -26,7 +26,7 @@ from connect_share.errors import (
 )
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline
-from connect_share.kafka.create import GONE, check_cleanup_policy, lost_topic, topic_spec
+from connect_share.kafka.create import GONE, check_cleanup_policy, lost_topic, lost_topics, topic_spec
 from connect_share.kafka.facts import TopicFacts, read_facts, read_records, with_ends
 from connect_share.kafka.read import Reader
 from connect_share.log.first_read import OffsetsMissing, SharedReader, StartContext
@@ -375,11 +375,11 @@ class TopicsStart:
         asked_s = time.monotonic()
         names = [self._worker.topic(topic_type) for topic_type in TopicType]
         descriptions = self._admin.describe_topics(names, expected=checkpoint is not None, together=True)
-        missing = [each for each in TopicType if self._worker.topic(each) not in descriptions]
+        missing = {each: name for each in TopicType if (name := self._worker.topic(each)) not in descriptions}
         others = (self._has_own(each) for each in TopicType if each not in missing)
         if missing and not allow_lost and (checkpoint is not None or any(others)):
             what = GONE if checkpoint is None else f"does not exist, and did when checkpoint {checkpoint} was taken"
-            raise lost_topic(missing[0], self._worker.topic(missing[0]), what, _ALLOW_EMPTY)
+            raise lost_topics(missing, what, _ALLOW_EMPTY)
         starts = {
             topic: {partition.id: 0 for partition in description.partitions}
             for topic, description in descriptions.items()

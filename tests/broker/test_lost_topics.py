@@ -13,6 +13,7 @@ import pytest
 
 from connect_share.errors import LostTopicError
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import LOSSES
 from connect_share.model.records import ConnectorTaskId, TopicType
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.storage import AsyncConnectStorage, ConnectStorage, SharedTopics
@@ -203,8 +204,18 @@ def test_another_topic_is_lost(site: tuple[Site, Admin], kind: TopicType, printe
 
 def test_one_kind_is_put_back_without_the_others(site: tuple[Site, Admin]) -> None:
     here, admin = site
-    for kind in (TopicType.CONFIG, TopicType.STATUS):
+    lost = (TopicType.CONFIG, TopicType.STATUS)
+    for kind in lost:
         here.lose(admin, kind, anew=False)
+    assert [each["where"] for each in here.findings("all")[1]] == [here.topics[kind] for kind in lost]
+    create = ("create", "topics", "-w", here.files["one"], "--dry-run")
+    with pytest.raises(LostTopicError) as refused:
+        ConnectStorage(here.workers["one"]).start()
+    for said in (here.call(*create).err, str(refused.value)):
+        assert all(f"topic {here.topics[kind]} is lost" in said for kind in lost)
+    shown = here.call(*create, "--although-lost").out
+    assert all(f"empty, whatever it had: {LOSSES[kind]}" in shown for kind in lost)
+    assert LOSSES[TopicType.OFFSET] not in shown  # it is there
     ran = here.call("restore", here.folder / "one.avro", "-w", here.files["one"], "--only", "config", "--yes")
     assert (ran.code, here.topics[TopicType.STATUS] in ran.out + ran.err) == (0, False)
     assert here.topics[TopicType.STATUS] not in admin.describe_topics(here.topics.values())
