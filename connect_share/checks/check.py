@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connect_share import checks
-from connect_share.checks.finding import Finding, findings_result, of_group, wanted
+from connect_share.checks.finding import Finding, add_ignore, findings_result, of_group, wanted
 from connect_share.checks.sources import CheckSources, GroupState
-from connect_share.console.options import DEFAULT_TIMEOUT_S, TOPIC_FLAGS, Parser, add_groups, add_ignore, add_topics
+from connect_share.console.options import DEFAULT_TIMEOUT_S, TOPIC_FLAGS, Parser, add_groups, add_topics
 from connect_share.console.output import Output, Result
 from connect_share.console.program import Command, Steps
 from connect_share.errors import UsageError

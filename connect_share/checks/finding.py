@@ -8,13 +8,31 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from connect_share.console.options import Group, shown_group
+from connect_share.console.options import Container, Group, shown_group
 from connect_share.console.output import Result, Table, plural
 from connect_share.errors import listed
 from connect_share.kafka.create import PolicyFault
 
 MOST_FINDINGS: Final = 100
 """A limit for each kind: any writer of a topic can make up connectors."""
+IDS: Final = """
+look-due lost-topic groups-left-out values-config values-status values-offset secrets-clear-text
+order-tasks-dropped order-tasks-missing order-compaction order-half-reconfiguration
+orphan-statuses orphan-task-statuses orphan-target-states orphan-task-configs orphan-topics orphan-offsets orphan-group
+collision-two-plain-clusters collision-transactional-ids collision-ambiguous-key collision-sink-group
+collision-group-of-sink collision-nested-ids collision-same-source sizes-too-large sizes-near-limit sizes-outgrown
+transactions-open transactions-hanging liveness-no-workers liveness-unknown-worker liveness-unassigned
+liveness-not-stopped liveness-no-status workers-other-topic workers-not-settled workers-protocol workers-idle
+workers-leader-unreachable workers-rest-silent workers-rest-differs startup-setting startup-problem startup-slow
+topics-missing topics-cannot-be-created topics-no-leader topics-partition-count topics-unclean-leader-election
+topics-min-insync-replicas topics-too-few-replicas topics-one-rack topics-under-replicated topics-old-timestamps
+topics-cleanup-policy topics-fenced topics-fence-lifted topics-fence-deletes worker-config worker-config-connector
+sealing-plain-values sealing-plain-groups sealing-plain-beside-sealed sealing-plain-replaced sealing-refused-values
+sealing-unknown-keys sealing-unused-keys sealing-many-values rights-missing rights-unknown rights-guard-blind
+admit-id-illegal admit-not-shared admit-id-in-use admit-live-members admit-id-similar admit-id-dashes
+admit-plain-cluster admit-exactly-once admit-sealing admit-startup
+""".split()  # noqa: SIM905 - a list has a line for each
+"""What checks and ``admit`` find; ``--ignore`` takes these."""
 _MOST_NAMES: Final = 10
 _LONGEST_NAME: Final = 100
 
@@ -140,6 +158,18 @@ def findings_result(
         {"findings": [finding.to_dict() for finding in findings], **members},
         [*finding_lines(findings), *between, f"{where}: {counted(findings)}"],
         exit_code(findings),
+    )
+
+
+def add_ignore(parser: Container) -> None:
+    """Add ``--ignore``."""
+    parser.add_argument(
+        "--ignore",
+        metavar="FINDING",
+        choices=IDS,
+        action="append",
+        default=[],
+        help="leave out findings with this id, may be repeated",
     )
 
 

@@ -12,18 +12,10 @@ from connect_share.checks import admission, secrets, sizes, transactions
 from connect_share.checks import rights as check_rights
 from connect_share.checks import worker_config as check_worker_config
 from connect_share.checks.admission import NewGroup, StartupEffect
-from connect_share.checks.finding import Finding, Severity, exit_code, findings_result, of_group, wanted
+from connect_share.checks.finding import Finding, Severity, add_ignore, exit_code, findings_result, of_group, wanted
 from connect_share.checks.sealing import sealed_groups
 from connect_share.checks.sources import CheckSources, GroupState
-from connect_share.console.options import (
-    Parser,
-    add_ignore,
-    add_runtime,
-    add_worker_file,
-    for_java,
-    seconds,
-    worker_file,
-)
+from connect_share.console.options import Parser, add_runtime, add_worker_file, for_java, seconds, worker_file
 from connect_share.console.output import Output, Result, plural
 from connect_share.console.program import Command
 from connect_share.errors import AuthorizationError, InvalidClusterGroupIdError, command_line

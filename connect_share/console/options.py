@@ -211,17 +211,6 @@ def add_groups(parser: Container, only: str, by_default: str = "") -> None:
     )
 
 
-def add_ignore(parser: Container) -> None:
-    """Add ``--ignore``."""
-    parser.add_argument(
-        "--ignore",
-        metavar="FINDING",
-        action="append",
-        default=[],
-        help="leave out findings with this id, may be repeated",
-    )
-
-
 _JAVA: Final = "java"
 
 

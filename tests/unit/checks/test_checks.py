@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_share import checks
 from connect_share.backup.rewrites import Mending, _stays, plan_order, plan_orphans, plan_values
 from connect_share.checks import collisions, order, orphans, secrets, sizes, values
-from connect_share.checks.finding import MOST_FINDINGS, Finding, Severity, errors_first, exit_code, of_group
+from connect_share.checks.finding import (
+    _POLICY_EFFECTS,
+    IDS,
+    MOST_FINDINGS,
+    Finding,
+    Severity,
+    errors_first,
+    exit_code,
+    of_group,
+)
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import is_lost, orphans_of
 from connect_share.checks.sources import REQUEST_SIZE, GroupState, TopicsState
+from connect_share.checks.topics import FindingKind
+from connect_share.cli import admit
 from connect_share.contents.profile import PartitionCounter, TopicProfile
 from connect_share.errors import LostTopicError
+from connect_share.kafka.create import LOST
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config.override_policy import SINK_GROUP_PROPERTY
 from tests.support.captures import VERSIONS, prefixed
@@ -487,3 +502,13 @@ def test_checks_take_whatever_is_there(group: str | None, data: st.DataObject) -
     assert [each.id for each in collisions.find(state)] == [
         each.id for each in found if each.id.startswith("collision")
     ]
+
+
+def test_every_finding_can_be_left_out() -> None:
+    sources = [*Path(checks.__file__).parent.glob("*.py"), Path(admit.__file__)]
+    code = "".join(path.read_text() for path in sources if path.name != "finding.py")
+    begin = "|".join(sorted({each.partition("-")[0] for each in IDS}))
+    found = {*re.findall(rf'"((?:{begin})-[a-z-]+)"', code), LOST}
+    found |= {f"workers-{kind}" for kind in re.findall(r'(?<!policy_)finding\((?:\w+, \w+, )?\s*"([a-z-]+)"', code)}
+    found |= {f"topics-{kind.value[0]}" for kind in FindingKind} | {f"topics-{kind}" for kind in _POLICY_EFFECTS}
+    assert found == set(IDS)
