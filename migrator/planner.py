@@ -18,7 +18,7 @@ from connect_share.files import SILENT, Progress, counted
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import to_whole_record
-from connect_share.kafka.create import FENCE, OLD_TOPICS, check_partition_count, require_none_lost, topic_spec
+from connect_share.kafka.create import FENCE_TEXT, OLD_TOPICS, check_partition_count, require_none_lost, topic_spec
 from connect_share.kafka.facts import (
     TopicFacts,
     admin_of,
@@ -452,10 +452,9 @@ def _about_fences(plan: MigrationPlan, sources: Sequence[PlannedSource]) -> tupl
     for fence in fences_of(plan, sources):
         kept = any(sources[each].keeps_its_members for each in fence.sources)
         if fence.objection is None:
-            settings = ", ".join(f"{name}={value}" for name, value in FENCE.items())
             what = (
-                f"from the cut-over on let nothing change {settings} of {fence.topic}, which keep old workers from starting: "
-                "a KafkaTopic of Strimzi does, Terraform, and MirrorMaker with sync.topic.configs.enabled"
+                f"from the cut-over on let nothing change {FENCE_TEXT} of {fence.topic}, which keep old workers from "
+                "starting: a KafkaTopic of Strimzi does, Terraform, and MirrorMaker with sync.topic.configs.enabled"
             )
             steps.append(_you(what))
         elif kept or fence.is_refused:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from connect_share.console.options import Parser, add_replication_factor, add_topics, topic_set_of
+from connect_share.console.options import DEFAULT_TIMEOUT_S, Parser, add_replication_factor, add_topics, topic_set_of
 from connect_share.console.output import Output, Result, plural
 from connect_share.console.program import Command, Preview, Steps
 from connect_share.errors import also_saying
@@ -17,7 +17,6 @@ from connect_share.kafka.write_access import RightsAdmin
 from connect_share.model.records import TopicType
 
 _TIMEOUT_S: Final = 60.0
-_ANSWER_S: Final = 15.0
 
 
 def _add_options(parser: Parser) -> None:
@@ -32,7 +31,7 @@ def _create_topics(arguments: argparse.Namespace, out: Output) -> Steps:
     """Create the topics that do not exist; 1 if it was not possible, or an existing one differs in what matters."""
     topic_set = topic_set_of(arguments, (TopicType.CONFIG, TopicType.OFFSET, TopicType.STATUS))
     specs = topic_specs(topic_set, arguments.replication_factor)
-    answer_s = min(arguments.timeout, _ANSWER_S)
+    answer_s = min(arguments.timeout, DEFAULT_TIMEOUT_S)
     with RightsAdmin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=answer_s) as admin:
         admin.require(dict.fromkeys(topic_set.topics.values(), ("CREATE", "DESCRIBE")))
         known = None if arguments.although_lost else require_none_lost(admin, topic_set.topics)

@@ -234,6 +234,7 @@ FENCE: Final[Mapping[str, str]] = {"cleanup.policy": "compact,delete", "retentio
 They are set in one request: between two, records could be deleted.
 """
 _FENCED_POLICY: Final = frozenset({"compact", "delete"})
+FENCE_TEXT: Final = ", ".join(f"{name}={value}" for name, value in FENCE.items())
 KEEPS_ALL: Final = {name: value for name, value in FENCE.items() if value == "-1"}
 ONE_PARTITION: Final = (
     "export its groups, name a new config topic in their worker files, create topics --although-lost, restore --only config, "

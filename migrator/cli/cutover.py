@@ -11,7 +11,7 @@ from connect_share.console.options import Parser
 from connect_share.console.output import Output, Result
 from connect_share.console.program import Command, Preview, Steps
 from connect_share.console.progress_line import ProgressLine
-from connect_share.kafka.create import FENCE, OLD_TOPICS
+from connect_share.kafka.create import FENCE_TEXT, OLD_TOPICS
 from connect_share.kafka.waits import ANSWER_S
 from connect_share.model.records import TopicType
 from migrator.bystanders import BystanderGroup, BystanderReport, BystanderVerdict, check_bystanders
@@ -164,9 +164,8 @@ def _cutover_lines(shown: CutoverPreview) -> Iterator[str]:
 
 def _fence_lines(fences: Sequence[SourceFence]) -> list[str]:
     """Return what keeps old workers from starting, and where nothing keeps those of Java without the jar."""
-    settings = ", ".join(f"{name}={value}" for name, value in FENCE.items())
     return [
-        f"close {each.topic} to old workers: {settings}"
+        f"close {each.topic} to old workers: {FENCE_TEXT}"
         if each.objection is None
         else f"{each.topic} stays open to Java workers without the jar: {each.objection}"
         for each in fences
