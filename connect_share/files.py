@@ -26,22 +26,29 @@ def write_private_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     Raises:
         OSError: it cannot be written; what was there before is untouched.
     """
-    temporary: Path | None = None
+    with replacing(path, mode) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path, mode: int = 0o600) -> Iterator[io.BufferedRandom]:
+    """Open a file that replaces ``path`` as one step when the block ends; raises as :func:`write_private_file`."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
+    temporary, file = Path(name), os.fdopen(handle, "w+b")
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
-        temporary = Path(name)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        yield file
+        file.flush()
+        os.fsync(handle)
         temporary.chmod(mode)
+        if os.name == "nt":  # Windows replaces no open file; elsewhere a lock on it holds until it has its name
+            file.close()
         temporary.replace(path)
         sync_folder(path.parent)
-    except BaseException:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-        raise
+    finally:
+        with contextlib.suppress(OSError):  # what is still buffered may not fit
+            file.close()
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def open_regular(path: Path, access: int = os.O_RDONLY) -> io.BufferedReader:

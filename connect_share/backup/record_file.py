@@ -17,7 +17,6 @@ import io
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
@@ -29,7 +28,7 @@ import fastavro.schema
 import fastavro.write
 
 from connect_share.errors import ConfigError, RecordFileError
-from connect_share.files import lock, open_regular, open_to_lock, sync_folder
+from connect_share.files import lock, open_regular, open_to_lock, replacing
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, Refusal
 from connect_share.sealing.cipher import Cipher, Opened, key_id
@@ -190,10 +189,9 @@ def write_record_file(
     """
     if alone:
         remove_half_written(path.parent)
-    with _writing(path):
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
-    temporary, file = Path(name), os.fdopen(handle, "w+b")
-    try:
+    with contextlib.ExitStack() as stack:
+        with _writing(path):
+            file = stack.enter_context(replacing(path))
         with contextlib.suppress(OSError):  # not every file system can
             lock(file)
         # The sums are known at the end only: JSON may be followed by blanks, so room for them is left in the header.
@@ -219,17 +217,9 @@ def write_record_file(
                 sums = _sums(counts, digest or _hash(file, 0))
                 file.seek(place)
                 file.write(sums.ljust(room).encode("ascii"))
-            file.flush()
-            os.fsync(file.fileno())
             whole, size = _hash(file, 0), file.seek(0, os.SEEK_END)
-            temporary.replace(path)
-            sync_folder(path.parent)
-        return WrittenRecordFile(path, sum(counts), tuple(counts), size, whole)
-    finally:
-        with contextlib.suppress(OSError):  # what is still buffered may not fit
-            file.close()
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            stack.close()
+    return WrittenRecordFile(path, sum(counts), tuple(counts), size, whole)
 
 
 @contextlib.contextmanager
