@@ -438,7 +438,7 @@ class _Surveyor:
         facts = facts.model_copy(
             update={
                 "topic_id": found.topic_id,
-                "replication_factor": min(len(part.replicas) for part in found.description.partitions),
+                "replication_factor": found.description.fewest_replicas,
                 "configs": {name: configs[name] for name in TOPIC_CONFIGS if name in configs},
                 "partitions": tuple(
                     PartitionFacts(

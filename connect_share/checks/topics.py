@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -205,10 +206,7 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
     if description is None:
         yield from _missing(facts, watched)
         return
-
-    def alter(name: str, value: str) -> str:
-        return alter_command(facts.client, watched.topic, {name: value})
-
+    alter = partial(alter_command, facts.client, watched.topic)
     configs = facts.configs.get(watched.topic, {})
     topic_type = TopicType.CONFIG if watched.single_partition else TopicType.OFFSET
     moved_by = facts.moved_by if watched.single_partition else None
@@ -225,7 +223,7 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
         yield watched.finding(
             FindingKind.UNCLEAN_ELECTION,
             f"has {UNCLEAN_ELECTION}=true: after a broker's failure workers may read an older state and continue from it",
-            alter(UNCLEAN_ELECTION, "false"),
+            alter({UNCLEAN_ELECTION: "false"}),
         )
     min_isr = configs.get(MIN_ISR, "")
     fewest = description.fewest_replicas
@@ -233,12 +231,12 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
         yield watched.finding(
             FindingKind.MIN_INSYNC_REPLICAS,
             f"has {MIN_ISR}={min_isr} and {fewest} replicas: every write stops as soon as one broker is down",
-            alter(MIN_ISR, str(safe_min_isr(fewest))),
+            alter({MIN_ISR: str(safe_min_isr(fewest))}),
         )
     limit = None if watched.internal else TopicLimits.of(configs).before
     if limit is not None:
         what = f"has {limit[0]}={limit[1]}: nobody may write records that are older than so many milliseconds"
-        yield watched.finding(FindingKind.OLD_TIMES, what, alter(limit[0], str(FOREVER_MS)))
+        yield watched.finding(FindingKind.OLD_TIMES, what, alter({limit[0]: str(FOREVER_MS)}))
     racks = {broker.id: broker.rack for broker in facts.brokers}
     for partition in description.partitions:
         yield from _of_partition(facts, watched, partition, racks)

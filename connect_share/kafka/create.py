@@ -274,10 +274,7 @@ def policy_fault(
 
     ``moved_by`` is the plan that has closed it. No command lifts a fence by mistake: what may be one is made whole.
     """
-
-    def alter(changes: Mapping[str, str]) -> str:
-        return alter_command(settings, topic, changes)
-
+    alter = partial(alter_command, settings, topic)
     policy, keeps_all, close = cleanup_policy(configs), KEEPS_ALL.items() <= configs.items(), alter(FENCE)
     if policy and moved_by is not None and not is_fenced(configs):
         what = f"was closed to old workers by {moved_by}, and its settings were changed since"
