@@ -10,13 +10,11 @@ from connect_share.console.options import DEFAULT_TIMEOUT_S, Parser, add_replica
 from connect_share.console.output import Output, Result, plural
 from connect_share.console.program import Command, Preview, Steps
 from connect_share.errors import also_saying
-from connect_share.kafka.create import ALTHOUGH_LOST, LOSSES, require_none_lost, topic_specs
+from connect_share.kafka.create import ALTHOUGH_LOST, CREATE_TIMEOUT_S, LOSSES, require_none_lost, topic_specs
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.kafka.shared_set import PlannedTopic, create_planned, missing_brokers, plan_topics, too_few_brokers
 from connect_share.kafka.write_access import RightsAdmin
 from connect_share.model.records import TopicType
-
-_TIMEOUT_S: Final = 60.0
 
 
 def _add_options(parser: Parser) -> None:
@@ -99,6 +97,6 @@ COMMANDS: Final = [
         ],
         options=_add_options,
         changes="show what would be created, create nothing",
-        timeout_s=_TIMEOUT_S,
+        timeout_s=CREATE_TIMEOUT_S,
     )
 ]
