@@ -268,7 +268,7 @@ _LONGEST_LISTED: Final = 300
 """Names of groups and connectors come from keys, in which any writer of a topic can put a million characters."""
 
 
-def listed(texts: Iterable[str], most: int, *, separator: str = ", ", last: str = " and ") -> str:
+def listed(texts: Iterable[str], most: int = 20, *, separator: str = ", ", last: str = " and ") -> str:
     """Return texts for people, each cut; of more than ``most`` the first ones, and how many more there are."""
     every = list(texts)
     shown = [text if len(text) <= _LONGEST_LISTED else f"{text[:_LONGEST_LISTED]}..." for text in every[:most]]

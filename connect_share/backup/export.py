@@ -58,8 +58,6 @@ from connect_share.model.records import OffsetRange, TopicType, now_ms
 from connect_share.sealing import KeyRing
 from connect_share.worker_config import TopicSet
 
-_SHOWN: Final = 20
-
 Ranges = Mapping[TopicType, Sequence[OffsetRange]]
 BackupWriter = Callable[[Path, BackupLayout, str, Progress], BackupFile]
 
@@ -153,7 +151,7 @@ class Export:
         missing += [repr(each) for each in (self.connectors or frozenset()) - present.connectors]
         if missing:
             raise ConnectShareError(
-                f"{', '.join(self.topic_set.topics.values())} have no record of {listed(sorted(missing), _SHOWN)}: "
+                f"{', '.join(self.topic_set.topics.values())} have no record of {listed(sorted(missing))}: "
                 "names are exact, dots, dashes and case included"
             )
         layout = self.layout(cluster, ranges, present.groups)

@@ -166,9 +166,6 @@ def require_none_newer(
         )
 
 
-_SHOWN_ORIGINS: Final = 20
-
-
 @dataclass(frozen=True)
 class RestoreRequest:
     """What is to be restored.
@@ -212,7 +209,7 @@ def choose_origin(
         or any(contents.topics[number].section in filled for number in origin.topics.values())
     ]
     texts = list(dict.fromkeys(describe_origin(origin) for origin in present))
-    there = listed(texts, _SHOWN_ORIGINS, separator="; ", last="; and ") or "nothing"
+    there = listed(texts, separator="; ", last="; and ") or "nothing"
     matching = [
         origin
         for origin in present
@@ -516,7 +513,7 @@ def _restore(arguments: argparse.Namespace, _: Output) -> Steps:
     done = list[Restored]()
     shown_groups = [restore.stopped.shown for restore in restores]
     for number, restore in enumerate(restores):
-        parts = [listed(some, _SHOWN_ORIGINS) or "none" for some in (shown_groups[:number], shown_groups[number:])]
+        parts = [listed(some) or "none" for some in (shown_groups[:number], shown_groups[number:])]
         said = "Put back and compared: {}; not yet: {}".format(*parts)
         saying = also_saying(said) if len(restores) > 1 else nullcontext()
         with saying, ProgressLine() as progress:
@@ -539,8 +536,8 @@ def _require_named(groups: Collection[str] | None, restores: Sequence[Restore]) 
     files = {restore.worker.group_id for restore in restores}
     if groups is not None and files != set(groups):
         raise UsageError(
-            f"--group names {listed(sorted(groups), _SHOWN_ORIGINS)}, and -w is the worker file of "
-            f"{listed(sorted(files), _SHOWN_ORIGINS)}: give the folder that has the worker files of all"
+            f"--group names {listed(sorted(groups))}, and -w is the worker file of "
+            f"{listed(sorted(files))}: give the folder that has the worker files of all"
         )
     if len(restores) > 1 and len({restore.origin.group_id for restore in restores}) < len(restores):
         raise UsageError("the same records of the backup would go to several groups: restore these one by one")

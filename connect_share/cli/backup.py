@@ -34,7 +34,6 @@ from connect_share.sealing import KEYS_PROPERTY
 
 _MOST: Final = 100_000
 _HOUR_MS: Final = 3_600_000
-_SHOWN: Final = 20
 
 
 def _add_options(parser: Parser) -> None:
@@ -205,9 +204,7 @@ def _describe_backup(arguments: argparse.Namespace, _: Output) -> Result:
         lines.append(f"moments: {len(moments):,}, from {moments[0]} to {moments[-1]}; this is {members['at']}")
         lines += moments if arguments.moments else []
     headers = ["GROUP", *(kind.name for kind in TopicType), "CONNECTORS"]
-    cells = [
-        [shown_group(row["group"]), *row["records"].values(), listed(row["connectors"], _SHOWN) or None] for row in rows
-    ]
+    cells = [[shown_group(row["group"]), *row["records"].values(), listed(row["connectors"]) or None] for row in rows]
     return Result(members, [*lines, Table(headers, cells)])
 
 

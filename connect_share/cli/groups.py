@@ -116,7 +116,7 @@ def _deletion_lines(deletion: GroupDeletion, topics: _Topics, members: Mapping[s
             f"  {topic_type.value:6}  {topic.facts.topic}: {len(topic.due):,} of {plural(len(topic.keys), 'key')}"
             for topic_type, topic in topics.items()
         ),
-        f"  connectors: {listed(map(repr, members['connectors']), _SHOWN) or 'none'}",
+        f"  connectors: {listed(map(repr, members['connectors'])) or 'none'}",
         *(f"  that claim to be sealed with key {claim}: {count:,}" for claim, count in claims.most_common(_SHOWN)),
         f"{plural(members['other_groups'], 'other group')} on these topics: not touched",
     ]

@@ -31,7 +31,6 @@ _CLIENT_SETTINGS: Final = (
     "librdkafka as they are; others can see it while the command runs, so keep passwords in a worker file"
 )
 _MOST_REPLICAS: Final = 32_767
-_NAMED_GROUPS: Final = 20
 SHELLS: Final = ("bash", "zsh", "tcsh")
 
 Container = argparse._ActionsContainer  # noqa: SLF001 - a parser, or a group of its options
@@ -319,7 +318,7 @@ def shown_group(group: Group) -> str:
 
 def named_groups(groups: Sequence[Group]) -> str:
     """Return the names of groups for people, the first ones of many."""
-    return listed(map(shown_group, groups), _NAMED_GROUPS) or "none"
+    return listed(map(shown_group, groups)) or "none"
 
 
 def group_order(group: Group) -> tuple[bool, str]:

@@ -410,7 +410,7 @@ def count_topics(plan: CountPlan, out: Output) -> dict[TopicType, TopicProfile]:
             partitions = [each for job in plan.jobs(topic_type) for each in job.run(progress.advance)]
             topics[topic_type] = plan.profiled(topic_type, partitions)
             if given_up := frozenset[str]().union(*(each.given_up for each in partitions)):
-                whose = listed(sorted(given_up), _SHOWN_GROUPS)
+                whose = listed(sorted(given_up))
                 notes.append(
                     f"{topic}: keys of {whose} are too many to be compared: more is superseded there, and fewer live"
                 )

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _MOST_BYTES: Final = 2 << 20  # etcd takes resources of 1.5 MiB
 _DEEPEST: Final = 40
-_SHOWN: Final = 20
 _API: Final = "kafka.strimzi.io/"
 # Fields of spec in v1, and what v1beta2 says under config, with the operator's defaults.
 _FIELDS: Final = {
@@ -129,7 +128,7 @@ def _only_resource(documents: Sequence[Any], name: str | None) -> Mapping[str, A
         return wanted[0]
     if found:
         spaces = [str(_mapping(each.get("metadata")).get("namespace", "default")) for each in found]
-        names = listed(sorted(f"{space}/{_name(each)}" for space, each in zip(spaces, found, strict=True)), _SHOWN)
+        names = listed(sorted(f"{space}/{_name(each)}" for space, each in zip(spaces, found, strict=True)))
         how = "as FILE/NAME" if len({*map(_name, found)}) == len(found) else "in a file of its own"
         raise ConfigError(f"has {len(found)} KafkaConnect resources: {names}; give the one that is meant {how}")
     there = [_mapping(each) for each in documents]
@@ -137,7 +136,7 @@ def _only_resource(documents: Sequence[Any], name: str | None) -> Mapping[str, A
         raise ConfigError(
             "is a compose file; give the properties file that the worker's container has made of its variables"
         )
-    kinds = listed(sorted({str(each["kind"]) for each in there if "kind" in each}), _SHOWN)
+    kinds = listed(sorted({str(each["kind"]) for each in there if "kind" in each}))
     if any(str(each.get("apiVersion", "")).startswith("platform.confluent.io/") for each in there):
         raise ConfigError(
             f"has a resource of Confluent for Kubernetes ({kinds}); give the properties file that its workers have"

@@ -391,7 +391,6 @@ def common_isolation(topic_type: TopicType) -> Isolation:
 RESOURCES: Final = (".yaml", ".yml", ".json")
 _SUFFIXES: Final = (".properties", *RESOURCES)
 _MOST_FILES: Final = 1_000
-_SHOWN: Final = 20
 _NEEDED: Final = ("group.id", "config.storage.topic")
 _SERVERS: Final = "bootstrap.servers"
 
@@ -478,7 +477,7 @@ def choose_worker_file(folder: Path, group: str | None, *, any_of_one_set: bool)
         return next(iter(found))
     within = folder if folder.is_dir() else folder.parent
     files = [f"{path.relative_to(within)} ({each.get('group.id', '').strip()})" for path, each in found.items()]
-    raise ConfigError(f"{folder} has {len(found)} worker files: {listed(files, _SHOWN)}; give one of them")
+    raise ConfigError(f"{folder} has {len(found)} worker files: {listed(files)}; give one of them")
 
 
 def _shares(given: Mapping[str, str]) -> bool:
