@@ -52,7 +52,7 @@ from connect_share.errors import ConnectShareError, RecordFileError, RestoreReje
 from connect_share.files import SILENT, Progress, Silent, lock_alone, sync_folder
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import TOMBSTONES_MS
-from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, groups_reader, topic_ranges
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, console_admin, groups_reader, topic_ranges
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key, split_key
 from connect_share.model.records import OffsetRange, TopicType, now_ms
 from connect_share.sealing import KeyRing
@@ -138,7 +138,7 @@ class Export:
             RecordFileError: there is such a file, or it cannot be written; nothing new bears its name then.
         """
         require_place_for(path)
-        with Admin(self.topic_set.settings, client_id=CONSOLE_CLIENT_ID) as admin:
+        with console_admin(self.topic_set) as admin:
             ranges, notes = self.look(admin)
             cluster = admin.cluster_id()
         for each in notes:
@@ -358,6 +358,7 @@ class Follower:
 
     def _look(self) -> _View:
         topic_set = self._export.topic_set
+        # Not one that is kept: this runs for months, and each new one finds the brokers anew.
         with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID) as admin:
             described = admin.describe_topics(topic_set.topics.values(), expected=True)
             ranges, notes = self._export.look(admin)
