@@ -57,10 +57,13 @@ def open_regular(path: Path, access: int = os.O_RDONLY) -> io.BufferedReader:
     Raises:
         OSError: it cannot be opened, or is no regular file.
     """
+    other = OSError(errno.EINVAL, "it is no regular file", str(path))
+    if not stat.S_ISREG(path.stat().st_mode):  # to be opened is enough for some devices
+        raise other
     handle = os.open(path, access | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        raise other
     return os.fdopen(handle, "rb")
 
 

@@ -11,7 +11,6 @@ import enum
 import os
 import re
 import shutil
-import stat
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.errors import command_line, refusal
+from connect_share.files import open_regular
 from connect_share.worker_config.config_providers import has_reference
 from connect_share.worker_config.secret_values import is_secret_property
 
@@ -312,10 +312,7 @@ def _host_name_check(algorithm: str) -> str:
 def _store_kind(name: str, location: str) -> str:
     """Look at the bytes: ``ssl.truststore.type`` is often left at Java's default, JKS, which reads PKCS12 too."""
     try:
-        # Reading a named pipe would block, and a connector's configuration can name one.
-        if not stat.S_ISREG(Path(location).stat().st_mode):
-            raise refusal(name, f": {location} is not a regular file")
-        with Path(location).open("rb") as file:
+        with open_regular(Path(location)) as file:  # a connector's configuration can name anything
             content = file.read(_STORE_LIMIT_BYTES)
     except OSError as exc:
         raise refusal(name, f": cannot read {location}: {exc.strerror or exc}") from exc

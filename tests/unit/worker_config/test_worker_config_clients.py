@@ -414,7 +414,7 @@ def test_a_store_of_another_kind_is_refused(tmp_path: Path) -> None:
 def test_a_store_that_is_no_file_is_refused_at_once(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "x")
     for path in ("/dev/zero", str(tmp_path / "x"), str(tmp_path)):
-        with pytest.raises(ConfigError, match=f"{name}: .* is not a regular file"):
+        with pytest.raises(ConfigError, match=f"{name}: cannot read .*: it is no regular file"):
             translated({"security.protocol": "SSL", name: path})
 
 
