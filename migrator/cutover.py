@@ -318,8 +318,8 @@ def unseal_plan(
         source.require_no_open_transaction()  # its workers would not see what is put back
     written, _ = written_since(run)
     used = PlanRejectedError(
-        f"new workers have written since: {describe_written(written)}. The old workers do not know of it and would do the "
-        "same work again; --although-used unseals all the same"
+        f"new workers have written since: {describe_written(written)}. The old workers do not know of it: they would run "
+        "what was configured before, and would do the same work again; --although-used unseals all the same"
     )
     if written and not (dry_run or although_used):
         raise used

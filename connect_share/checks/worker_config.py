@@ -162,8 +162,7 @@ def _connectors(checked: CheckedFile, note: _Note, read: _Read) -> tuple[Sequenc
         # Only sources are ever fenced.
         sources = {name for name in configs if state.task_count_record(name) is not None}
         found += check_connectors(config, configs, sources=sources)
-    found += two_clusters
-    return tuple(dict.fromkeys(found)), sum(len(state.connectors()) for state in states)
+    return tuple(dict.fromkeys([*found, *two_clusters])), sum(len(state.connectors()) for state in states)
 
 
 def _states(topic: TopicContents, own: Group, *, sharing_enabled: bool) -> tuple[ClusterConfigState, ...]:

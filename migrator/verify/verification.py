@@ -238,9 +238,10 @@ def require_unused(run: MigrationRun) -> None:
 
 
 def describe_written(written: Written) -> str:
-    """Return the names of the connectors, for people."""
+    """Return which kinds of records it is, and the names of the connectors, for people."""
+    kinds = " and ".join(kind.value for kind in TopicType if kind in {each for each, _, _ in written})
     names = sorted({name for _, _, name in written if name is not None})
-    return f"records of {listed(map(repr, names), _NAMED)}" if names else "records that belong to no connector"
+    return f"{kinds} records {f'of {listed(map(repr, names), _NAMED)}' if names else 'that belong to no connector'}"
 
 
 def without_new_writes(

@@ -426,7 +426,7 @@ def test_nothing_acknowledged_is_lost_at_the_destination_of_a_copy(
         if name != "mirrored":
             assert printed(migration(errors, "resume")).code == 0
         code, _, used = run("cutover", plan, "--yes")
-        assert (code, "new workers have written since: records of 'a.b'" in used) == (1, True), used
+        assert (code, "new workers have written since: offset records of 'a.b'" in used) == (1, True), used
         assert printed(migration(used, "seal"), "--yes").code == 0
         assert offsets_at(new, partitions) == [{"position": 918_273}] * AT_ONCE
         assert not LONG or run("unseal", plan, "--yes", "--although-used")[0] == 0

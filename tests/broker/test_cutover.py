@@ -358,14 +358,14 @@ def test_a_forgotten_cutover_starts_no_old_worker(site: Site) -> None:
     for verb in (("cutover", plan, "--yes"), ("cutover", plan, "--dry-run")):
         code, _, said = run(*verb)
         assert code == 1
-        assert f"new workers have written since: records of 'a.b' under {new}. Do not start the old" in said
+        assert f"new workers have written since: offset records of 'a.b' under {new}. Do not start the old" in said
         assert f"connect-share-migrate seal {plan}" in said
         assert "may be started" not in said
     with ConnectMember(site.bootstrap_servers, new):
         assert "Do not start the old ones" in run("cutover", plan, "--yes")[2]
     code, said, _ = run("verify", plan)
     assert code == 1
-    assert "warning: new workers have written since: records of 'a.b'; do not start the old ones" in said
+    assert "warning: new workers have written since: offset records of 'a.b'; do not start the old ones" in said
     assert states(site) == before
 
     # Sealed at last, while the new ones run; an old one that runs is found.
