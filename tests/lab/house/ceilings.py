@@ -20,8 +20,8 @@ class Ceiling:
 
 
 CEILINGS: Final = {
-    "lines of the core": Ceiling(51_740),
-    "lines of the parts": Ceiling(7_269),
+    "lines of the core": Ceiling(51_729),
+    "lines of the parts": Ceiling(7_265),
     "lines of the lab": Ceiling(13_000, "What is only measured once needs no code here."),
     "lines of the tests": Ceiling(51_784, "Add a case to a test that is there, or take out one that another repeats."),
     "entries of connect_share": Ceiling(22, "Give the new module a place in a package that is there."),
