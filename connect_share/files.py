@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final, Protocol, TypeVar
 
-from connect_share.errors import AlreadyAppliedError, UsageError
+from connect_share.errors import AlreadyAppliedError, ConnectShareError, UsageError
 
 LARGEST_BYTES: Final = 256 << 20
 """The most that is read of a file about everything that a command writes, or about all partitions of a cluster."""
@@ -49,6 +49,15 @@ def replacing(path: Path, mode: int = 0o600) -> Iterator[io.BufferedRandom]:
             file.close()
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def writing(path: Path, error_of: Callable[[str], ConnectShareError] = ConnectShareError) -> Iterator[None]:
+    """Raise as an error of ours that a file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise error_of(f"{path} cannot be written ({error.strerror}): make room or choose another place") from error
 
 
 def open_regular(path: Path, access: int = os.O_RDONLY) -> io.BufferedReader:

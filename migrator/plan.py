@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from connect_share.errors import InvalidClusterGroupIdError, PlanFileError, listed
-from connect_share.files import LARGEST_BYTES, read_bounded, write_private_file
+from connect_share.files import LARGEST_BYTES, read_bounded, write_private_file, writing
 from connect_share.model.config_state import Moved
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import OffsetRange, TopicType
@@ -362,12 +362,8 @@ def write_plan_file(path: Path, text: str) -> None:
 
     ``PlanFileError``: it cannot be written; what was there before is untouched.
     """
-    try:
+    with writing(path, PlanFileError):
         write_private_file(path, text.encode())
-    except OSError as error:
-        raise PlanFileError(
-            f"{path} cannot be written ({error.strerror}): make room or choose another place"
-        ) from error
 
 
 def read_plan_file(path: Path, what: str) -> str:

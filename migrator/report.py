@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from connect_share.console.output import printable
 from connect_share.errors import ConnectShareError, PlanFileError
+from connect_share.files import writing
 from connect_share.model.records import TopicType, now_ms
 from connect_share.transform.rules import SkipReason
 from migrator.copy.copy_job import SliceEvidence
@@ -134,12 +135,8 @@ def _write(
     plan, manifest, ended_ms = run.plan, run.manifest, now_ms()
     if folder.is_symlink():
         raise PlanFileError(f"the evidence folder {folder} is a link, which may lead anywhere: name the folder itself")
-    try:
+    with writing(folder, PlanFileError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise PlanFileError(
-            f"the evidence folder {folder} cannot be made ({error.strerror}): choose another with --evidence"
-        ) from error
     _refuse_another(folder, plan.run_id)
     write_plan_file(folder / PLAN, run.plan_text)
     if manifest is not None:

@@ -16,10 +16,9 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
-from pathlib import Path
 from typing import Final
 
-from connect_share.console.options import add_profile, add_worker_file
+from connect_share.console.options import add_profile, add_worker_file, output_file
 from connect_share.console.output import Output, Result, printable
 from connect_share.console.program import confirmed
 from connect_share.console.progress_line import ProgressLine
@@ -162,9 +161,8 @@ def add_options(arguments: argparse.ArgumentParser, contenders: Collection[str])
     )
     arguments.add_argument("--storm", type=numbers, metavar="N,..", help="numbers of starts at once; full: 20,100,200")
     arguments.add_argument("--no-storm", action="store_true", help="no storms")
-    arguments.add_argument(
-        "--result", type=Path, metavar="FILE", help="JSON file of all figures; a later run continues it"
-    )
+    text = "JSON file of all figures; a later run continues it"
+    arguments.add_argument("--result", type=partial(output_file, makes_folder=True), metavar="FILE", help=text)
     arguments.add_argument("--again", action="store_true", help="forget what is in that file")
     return where
 

@@ -30,6 +30,7 @@ from connect_share.backup.backup_file import (
     write_sections,
 )
 from connect_share.backup.export import Export
+from connect_share.backup.record_file import writing_records
 from connect_share.console.options import DEFAULT_TIMEOUT_S, add_worker_file, groups_asked
 from connect_share.console.output import Output, Result, plural
 from connect_share.console.progress_line import ProgressLine
@@ -117,10 +118,8 @@ def write_folder(
     The hash is that of the parts' hashes.
     """
     began_s, parts, trial = time.monotonic(), [*_parts(folder, layout, run_id)], folder / run_id
-    try:
+    with writing_records(folder):
         folder.mkdir(mode=0o700)
-    except OSError as error:
-        raise RecordFileError(f"{folder} cannot be made: {error.strerror}", path=str(folder)) from error
     with ExitStack() as failed:
         failed.callback(shutil.rmtree, folder, ignore_errors=True)
         trial.touch(mode=0o600)

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from connect_share.checks.startup import startup_members
-from connect_share.console.options import DEFAULT_TIMEOUT_S, add_groups, add_worker_file, groups_of
+from connect_share.console.options import DEFAULT_TIMEOUT_S, add_groups, add_worker_file, groups_of, output_file
 from connect_share.console.output import Output, Result, json_text
 from connect_share.console.progress_line import ProgressLine
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.profile import PartitionProfile
 from connect_share.contents.startup import CountJob, CountPlan, not_shown, profile_lines, startup_profile
 from connect_share.contents.usage import DEFAULT_WINDOW_S, measured_usage, usage_members
+from connect_share.files import writing
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line
@@ -48,8 +50,9 @@ def _body(options: argparse.Namespace) -> int:
         notes = [] if out.is_json else not_shown(start)
         result = Result(startup_members(start, options.worker_config), profile_lines(start), notes=notes)
     if options.result is not None:
-        options.result.parent.mkdir(parents=True, exist_ok=True)
-        options.result.write_text(json_text(JOB, result.members) + "\n", encoding="utf-8")
+        with writing(options.result):
+            options.result.parent.mkdir(parents=True, exist_ok=True)
+            options.result.write_text(json_text(JOB, result.members) + "\n", encoding="utf-8")
     return out.show(result)
 
 
@@ -67,7 +70,8 @@ def main(argv: Sequence[str]) -> int:
         help="instead: what each group takes and costs, as connect-share usage --output json",
     )
     arguments.refuse("--group", beside="--usage")
-    arguments.add_argument("--result", metavar="FILE", type=Path, help="write the result as JSON to this file as well")
+    text = "write the result as JSON to this file as well"
+    arguments.add_argument("--result", metavar="FILE", type=partial(output_file, makes_folder=True), help=text)
     arguments.add_argument("--timeout", metavar="SECONDS", type=float, default=DEFAULT_TIMEOUT_S, help="longest wait")
     return command_line.run(arguments.parse_args(argv), _body)
 

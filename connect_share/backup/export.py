@@ -45,7 +45,7 @@ from connect_share.backup.backup_file import (
     shown_moment,
     write_backup,
 )
-from connect_share.backup.record_file import RecordFile, remove_half_written
+from connect_share.backup.record_file import RecordFile, remove_half_written, writing_records
 from connect_share.console.options import group_order
 from connect_share.contents.group_room import GroupRoom
 from connect_share.errors import ConnectShareError, RecordFileError, RestoreRejectedError, UsageError, listed
@@ -260,11 +260,9 @@ def locked_folder(folder: Path) -> Iterator[None]:
         AlreadyAppliedError: another process writes there.
         RecordFileError: it cannot be made.
     """
-    try:
+    with writing_records(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         handles = [os.open(folder, os.O_RDONLY)]
-    except OSError as error:
-        raise RecordFileError(f"{folder} cannot be made: {error.strerror}", path=str(folder)) from error
     try:
         try:
             lock_alone(handles[0], f"writes to {folder}")

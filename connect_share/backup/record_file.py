@@ -19,6 +19,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 from typing import IO, Any, Final
@@ -28,7 +29,7 @@ import fastavro.schema
 import fastavro.write
 
 from connect_share.errors import ConfigError, RecordFileError
-from connect_share.files import lock, open_regular, open_to_lock, replacing
+from connect_share.files import lock, open_regular, open_to_lock, replacing, writing
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, Refusal
 from connect_share.sealing.cipher import Cipher, Opened, key_id
@@ -190,7 +191,7 @@ def write_record_file(
     if alone:
         remove_half_written(path.parent)
     with contextlib.ExitStack() as stack:
-        with _writing(path):
+        with writing_records(path):
             file = stack.enter_context(replacing(path))
         with contextlib.suppress(OSError):  # not every file system can
             lock(file)
@@ -199,17 +200,17 @@ def write_record_file(
         room = len(_sums([_NUMBER_ROOM] * len(counts), _NO_HASH))
         marker, about_json = os.urandom(16), json.dumps(about, sort_keys=True)
         metadata = {FORMAT_KEY: RECORD_FILE_FORMAT, ABOUT_KEY: about_json, SUMS_KEY: " " * room}
-        with _writing(path):
+        with writing_records(path):
             _avro_writer(file, metadata, marker)
             file.flush()
             header_bytes = file.tell()
         for number, blocks in enumerate(sections):
             for block in blocks:
                 counts[number] += block.records
-                with _writing(path):
+                with writing_records(path):
                     file.write(block.data)
                     file.write(marker)
-        with _writing(path):
+        with writing_records(path):
             file.flush()
             file.seek(0)
             place = file.read(header_bytes).rindex(b" " * room)  # the last entry of ours
@@ -222,14 +223,9 @@ def write_record_file(
     return WrittenRecordFile(path, sum(counts), tuple(counts), size, whole)
 
 
-@contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RecordFileError(
-            f"{path} cannot be written ({error.strerror}): make room or choose another place", path=str(path)
-        ) from error
+def writing_records(path: Path) -> contextlib.AbstractContextManager[None]:
+    """Raise as ``RecordFileError`` that a file of records, or a folder of them, cannot be written."""
+    return writing(path, partial(RecordFileError, path=str(path)))
 
 
 def remove_half_written(folder: Path) -> None:

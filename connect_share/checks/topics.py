@@ -16,7 +16,7 @@ from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, findings_result, policy_finding
 from connect_share.checks.orphans import find_lost
 from connect_share.checks.sources import CheckSources
-from connect_share.console.options import Parser, add_replication_factor, add_topics, topic_set_of
+from connect_share.console.options import Parser, add_replication_factor, add_topics, output_file, topic_set_of
 from connect_share.console.output import Output, Result, plural
 from connect_share.errors import (
     AuthorizationError,
@@ -26,6 +26,7 @@ from connect_share.errors import (
     UsageError,
     command_line,
 )
+from connect_share.files import writing
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import (
     MIN_ISR,
@@ -404,7 +405,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--reassignment",
         metavar="FILE",
-        type=Path,
+        type=output_file,
         help="write where replicas should be, for kafka-reassign-partitions; only if some have to move",
     )
 
@@ -420,12 +421,8 @@ def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
     plan = reassignment_json(inspection.reassignment) if inspection.reassignment else None
     written = arguments.reassignment if plan is not None else None
     if written is not None:
-        try:
+        with writing(written, UsageError):
             written.write_text(json.dumps(plan, indent=2) + "\n", encoding="utf-8")
-        except OSError as exc:
-            raise UsageError(
-                f"--reassignment: {written} cannot be written ({exc.strerror}); choose another place"
-            ) from exc
     file = written or Path("reassignment.json")
     command = topic_set.settings.kafka_tool("kafka-reassign-partitions", "--reassignment-json-file", file)
     members = {

@@ -24,7 +24,7 @@ from connect_share.errors import (
     command_line,
     operand,
 )
-from connect_share.files import write_private_file
+from connect_share.files import write_private_file, writing
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import require_topics
 from connect_share.kafka.due_look import due_path, load_due, mark_of
@@ -118,12 +118,8 @@ class Worker:
         now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         path = folder / f"offsets-{name}-{now}.json"
         usable = [(at, None if old is UNREADABLE else old) for at, old in pairs]
-        try:
+        with writing(path):
             write_private_file(path, offsets_document(usable))
-        except OSError as error:
-            raise ConnectShareError(
-                f"offsets cannot be written to {path} ({error.strerror}); name another --backup-dir"
-            ) from None
         return path
 
     def command(self, connector: str, path: Path) -> str:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from functools import partial
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, Final
 
 from connect_share.cli.get import json_text_of
 from connect_share.cli.offset_changes import ConnectorPlan, SinkPlan, Worker
-from connect_share.console.options import Parser, add_worker_file, shown_group, worker_file
+from connect_share.console.options import Parser, add_worker_file, output_folder, shown_group, worker_file
 from connect_share.console.output import Output, Result, plural
 from connect_share.console.program import Command, Preview, Steps, said_left_out
 from connect_share.errors import ConnectShareError, UsageError, also_saying, raised_by
@@ -54,12 +52,6 @@ def _connectors_of(arguments: argparse.Namespace, worker: Worker) -> list[str]:
             else "name a connector, or give --matching PATTERN"
         )
     return found
-
-
-def _backup_dir(text: str) -> Path:
-    if not Path(text).is_dir() or not os.access(text, os.W_OK):
-        raise argparse.ArgumentTypeError(f"{text} is not a folder that can be written to")
-    return Path(text)
 
 
 def _alter(arguments: argparse.Namespace, out: Output) -> Steps:
@@ -229,7 +221,7 @@ def _add_where(parser: Parser) -> None:
     parser.add_argument(
         "--backup-dir",
         metavar="DIR",
-        type=_backup_dir,
+        type=output_folder,
         default=".",
         help="folder for the files with the old offsets, one for each connector; the current folder by default",
     )

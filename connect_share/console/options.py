@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -122,6 +123,25 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
         help="connection settings of this name in ~/.config/connect-share/profiles.toml; they win over those of worker "
         "files, but for bootstrap.servers; $CONNECT_SHARE_PROFILE by default",
     )
+
+
+def output_folder(text: str | Path, *, makes: bool = False) -> Path:
+    """Return a folder that can be written to, ``makes``: or one that the command can make: the type of an option."""
+    path = Path(text)
+    there = next((each for each in (path, *path.parents) if os.access(each, os.F_OK)), path) if makes else path
+    if not os.access(there, os.W_OK | os.X_OK) or not there.is_dir():
+        raise argparse.ArgumentTypeError(f"{there} is not a folder that can be written to: make it, or name another")
+    return path
+
+
+def output_file(text: str, *, makes_folder: bool = False) -> Path:
+    """Return a file that can be written when all is done, as far as that is known before: the type of an option."""
+    path = Path(text)
+    if not os.access(path, os.W_OK):  # which is so of what is not there
+        output_folder(path.parent, makes=makes_folder)
+    elif path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a folder: name a file in it")
+    return path
 
 
 worker_file: Final = partial(Path)

@@ -17,13 +17,14 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from connect_share.errors import RecordFileError, TopicRecreatedError, safe_text
-from connect_share.files import open_regular, write_private_file
+from connect_share.files import open_regular, write_private_file, writing
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.facts import TopicFacts, read_facts
 from connect_share.log.threads import BackgroundThread
@@ -314,13 +315,8 @@ class CheckpointWriter:
             checkpoint = Checkpoint(
                 cluster_group_id=None if group is None else str(group), taken_at_ms=taken_at_ms, **parts
             )
-            try:
+            with writing(self.path, partial(RecordFileError, path=str(self.path))):
                 write_checkpoint(self.path, checkpoint)
-            except OSError as error:
-                raise RecordFileError(
-                    f"checkpoint {self.path} cannot be written ({error.strerror}): make room or choose another place",
-                    path=str(self.path),
-                ) from error
 
     def _topic_id(self, topic_type: TopicType, facts: TopicFacts | None) -> str:
         topic, old_id = self.worker.topic(topic_type), self.topic_ids[topic_type]

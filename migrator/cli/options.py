@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from connect_share.console.options import Parser, StrictParser
+from connect_share.console.options import Parser, StrictParser, output_folder
 from connect_share.console.program import NOTHING_CHANGED
 from connect_share.files import Progress
 from connect_share.model.records import TopicType
@@ -37,7 +37,7 @@ def add_plan(parser: StrictParser, *, engine: bool = False) -> None:
     parser.add_argument(
         "--evidence",
         metavar="DIR",
-        type=Path,
+        type=partial(output_folder, makes=True),
         help="folder for the evidence; default: <plan>.evidence beside the plan",
     )
 

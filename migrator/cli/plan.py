@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from connect_share.console.options import Parser
+from connect_share.console.options import Parser, output_file
 from connect_share.console.output import Output, Result, Table
 from connect_share.console.program import Command
 from connect_share.console.progress_line import ProgressLine
@@ -267,7 +267,7 @@ def _read_assignment(path: Path) -> dict[str, tuple[str, ...]]:
 
 def _add_options(parser: Parser) -> None:
     add_files(parser)
-    parser.add_argument("-o", "--plan", dest="plan", metavar="PLAN", type=Path, help="the plan file to write")
+    parser.add_argument("-o", "--plan", dest="plan", metavar="PLAN", type=output_file, help="the plan file to write")
     parser.add_argument("--job", metavar="NAME", help="move this connector only, to the destination file's group")
     parser.add_argument(
         "--assign",

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import connect_share
 from connect_share.contents.cost_model import CostModel, StartSize
-from connect_share.errors import ConfigError, ConnectShareError
-from connect_share.files import write_private_file
+from connect_share.errors import ConfigError
+from connect_share.files import write_private_file, writing
 from connect_share.jar.java_runtime import java_command, java_version
 from connect_share.kafka.client import library_versions
 from connect_share.worker_config.properties import read_whole
@@ -253,11 +253,9 @@ def read(path: Path, remedy: str = "measure again, or name another file") -> Sta
 
 def save(path: Path, result: StartupResult) -> None:
     """Write the file so that it is whole at any time, else ``ConnectShareError``."""
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_private_file(path, (result.model_dump_json(indent=2) + "\n").encode(), mode=0o644)  # no records are in it
-    except OSError as exc:
-        raise ConnectShareError(f"{path} cannot be written: {exc.strerror}; name another file") from exc
 
 
 def has_starts(result: StartupResult, scenario: Scenario, contenders: Sequence[str], rounds: int) -> bool:
