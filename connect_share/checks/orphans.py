@@ -77,7 +77,7 @@ def orphans_of(state: GroupState, read: Collection[TopicType]) -> Orphans:
             subject is None
             or is_removal(_CONFIG, record.value)
             or original == MARKER[0]  # what fences a group that was moved away
-            or state.config.contains(subject.connector)
+            or state.may_live(subject.connector)
         ):
             continue
         if subject.kind in (ConfigKey.TASK, ConfigKey.COMMIT, ConfigKey.TASK_COUNT):
@@ -90,7 +90,7 @@ def orphans_of(state: GroupState, read: Collection[TopicType]) -> Orphans:
     if _OFFSET in read and _OFFSET not in state.sealed:
         for original in state.offsets.raw:
             connector = connector_of(_OFFSET, original)
-            if connector is not None and not state.config.contains(connector):
+            if connector is not None and not state.may_live(connector):
                 found.by_id[_OFFSETS][original] = connector
     return found
 
@@ -99,11 +99,12 @@ def _sort_status(state: GroupState, original: bytes, found: Orphans) -> None:
     subject = subject_of(_STATUS, original)
     if subject is None:
         return
-    if not state.config.contains(subject.connector):
+    if not state.may_live(subject.connector):
         found.by_id[_TOPICS if subject.kind is StatusKey.TOPIC else _STATUSES][original] = subject.connector
     elif subject.kind is StatusKey.TASK and isinstance(subject.part, int):
         # Only where a commit is known to say how many there are.
         known = subject.connector not in state.config.inconsistent_connectors()
+        known = known and not state.is_unknown(ConfigKey.COMMIT.key(subject.connector))
         if known and subject.part >= state.config.task_count(subject.connector):
             found.by_id[_TASK_STATUSES][original] = f"{subject.connector}-{subject.part}"
 
@@ -160,7 +161,7 @@ def find(topics: Mapping[TopicType, str], state: GroupState, members: int | None
                 "remove them, unless such a connector is about to be made again",
                 command_line("connect-share", "repair", "orphans", "-w", "FILE", *offsets),
             )
-    is_known = _CONFIG in topics and _CONFIG not in state.sealed
+    is_known = _CONFIG in topics and not state.kept.refused and _CONFIG not in state.sealed
     is_empty = is_known and not state.config.connectors() and state.config.moved is None
     if is_empty and not members:
         yield Finding(

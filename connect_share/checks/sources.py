@@ -25,13 +25,7 @@ from connect_share.contents.workers import live_worker_ids
 from connect_share.errors import command_line
 from connect_share.kafka.create import number_of, require_topics
 from connect_share.kafka.due_look import due_path
-from connect_share.kafka.read import (
-    ASK_S,
-    CONSOLE_CLIENT_ID,
-    OpenTransaction,
-    console_admin,
-    find_open_transactions,
-)
+from connect_share.kafka.read import ASK_S, CONSOLE_CLIENT_ID, OpenTransaction, console_admin, find_open_transactions
 from connect_share.kafka.waits import longest_wait_s
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import KEY_PREFIXES, ConfigKey, StatusKey, key_text, parse
@@ -46,8 +40,7 @@ from connect_share.worker_config import TopicSet
 
 MOST_CHECKED: Final = 1_000
 """A limit: each group takes a millisecond of all checks, and any writer of a topic can invent groups."""
-_MOST_ODD_KEYS: Final = 1_000
-_MOST_BAD_STATUSES: Final = 1_000
+_MOST_KEPT: Final = 1_000
 # What a reader that looks for the last dot, or for another group's prefix, takes for the beginning of an original key.
 _SECOND_KEY: Final = re.compile(rb"\.(?:%b|session-key\Z)" % b"|".join(map(re.escape, KEY_PREFIXES)))
 
@@ -58,6 +51,7 @@ class GroupRecords:
     Attributes:
         history: of its config topic, as its workers have it.
         status_ms: the time of the newest status, by original key.
+        refused: hashes of the keys on the config topic with a record that the group's workers refuse.
         odd_keys: original keys that live, and in which another key seems to begin.
         bad_statuses: statuses that no store would have written, and why, by original key; the newest of each key.
     """
@@ -66,6 +60,7 @@ class GroupRecords:
         self.group = group
         self.history = ConfigHistory(KeyTransform.between(TopicType.CONFIG, group, group))
         self.status_ms: dict[bytes, int] = {}
+        self.refused: set[int] = set()
         self.odd_keys: set[str] = set()
         self.bad_statuses: dict[bytes, tuple[Record, str]] = {}
 
@@ -75,9 +70,11 @@ class GroupRecords:
             return  # there may be millions, and their state is all that is needed
         if applied is not None and is_removal(topic_type, applied.value):
             self.odd_keys.discard(key_text(original))
-        elif b"." in original and len(self.odd_keys) < _MOST_ODD_KEYS and _is_odd(topic_type, original):
+        elif b"." in original and len(self.odd_keys) < _MOST_KEPT and _is_odd(topic_type, original):
             self.odd_keys.add(key_text(original))
         if applied is None:
+            if topic_type is TopicType.CONFIG and len(self.refused) < _MOST_KEPT:
+                self.refused.add(hash(original))
             return
         if topic_type is TopicType.CONFIG:
             self.history.add([applied])
@@ -92,7 +89,7 @@ class GroupRecords:
         fault = fault_of(TopicType.STATUS, original, record.value)
         if fault is None:
             self.bad_statuses.pop(original, None)
-        elif len(self.bad_statuses) < _MOST_BAD_STATUSES:
+        elif len(self.bad_statuses) < _MOST_KEPT:
             self.bad_statuses[original] = replace(record, value=None, headers=()), fault
 
 
@@ -118,6 +115,15 @@ class GroupState:
     kept: GroupRecords = field(repr=False)
     sealed: frozenset[TopicType] = frozenset()
     records: Mapping[TopicType, int] = field(default_factory=dict)
+
+    def is_unknown(self, original: bytes) -> bool:
+        """Return whether all that a key on the config topic says may be refused; of too many keys it is not known."""
+        refused = self.kept.refused
+        return original not in self.kept.history.latest and (hash(original) in refused or len(refused) == _MOST_KEPT)
+
+    def may_live(self, connector: str) -> bool:
+        """Return whether a connector is configured, or its configuration was refused."""
+        return self.config.contains(connector) or self.is_unknown(ConfigKey.CONNECTOR.key(connector))
 
     @cached_property
     def config_faults(self) -> dict[bytes, str]:

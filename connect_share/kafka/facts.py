@@ -9,13 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from connect_share.errors import (
-    ConfigError,
-    LiveMembersError,
-    OpenTransactionError,
-    TopicMissingError,
-    command_line,
-)
+from connect_share.errors import ConfigError, LiveMembersError, OpenTransactionError, TopicMissingError, command_line
 from connect_share.kafka.admin import Admin, admin_for
 from connect_share.kafka.client import Deadline, Message, to_record, to_whole_record
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_partition_count, ensure_topic, topic_spec

@@ -16,13 +16,7 @@ from functools import partial
 from typing import Final
 
 from connect_share.errors import BrokerError, ReadToEndTimeoutError
-from connect_share.kafka.client import (
-    Consumer,
-    KafkaException,
-    Message,
-    TopicPartition,
-    translate,
-)
+from connect_share.kafka.client import Consumer, KafkaException, Message, TopicPartition, translate
 from connect_share.kafka.facts import TopicFacts
 from connect_share.kafka.read import ASKED_AFTER_S, CATCH_UP_SETTINGS, Reader, raise_unless_passing, require_readable
 from connect_share.log.protocol import RecordFeed

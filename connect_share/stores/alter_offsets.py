@@ -16,13 +16,7 @@ from typing import Any, Final
 
 from connect_share.errors import BrokerError, ReadToEndTimeoutError, UsageError, ValueFormatError, WriteError
 from connect_share.kafka.admin import result_of
-from connect_share.kafka.client import (
-    ConsumerGroupTopicPartitions,
-    KafkaException,
-    TopicPartition,
-    consumer,
-    translate,
-)
+from connect_share.kafka.client import ConsumerGroupTopicPartitions, KafkaException, TopicPartition, consumer, translate
 from connect_share.kafka.write_access import RightsAdmin
 from connect_share.model.connect_json import INT64, dumps, loads
 from connect_share.model.keys import is_integer, shown

@@ -40,14 +40,7 @@ from tests.support.worker_files import properties_of
 
 T = TypeVar("T")
 
-KINDS: Final = (
-    "memory",
-    "memory shared",
-    "kafka",
-    "kafka shared",
-    "kafka sealed",
-    "many groups",
-)
+KINDS: Final = ("memory", "memory shared", "kafka", "kafka shared", "kafka sealed", "many groups")
 """The kinds that have an offset store of their own."""
 
 

@@ -37,7 +37,7 @@ def folded(
     return contents
 
 
-def state_of(topics: Mapping[TopicType, Iterable[Record]]) -> TopicsState:
+def state_of(topics: Mapping[TopicType, Iterable[Record]], worker: WorkerConfig | None = None) -> TopicsState:
     """The state of topics with these records, named by their type."""
     contents, kept = Contents(), dict[Group, GroupRecords]()
 
@@ -45,7 +45,7 @@ def state_of(topics: Mapping[TopicType, Iterable[Record]]) -> TopicsState:
         kept.setdefault(group, GroupRecords(group)).add(topic_type, original, taken)
 
     for topic_type, records in topics.items():
-        contents.topics[topic_type] = folded(topic_type, records, topic=topic_type.value, look=look)
+        contents.topics[topic_type] = folded(topic_type, records, topic=topic_type.value, worker=worker, look=look)
     return topics_state(contents, kept)
 
 

@@ -9,13 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from connect_share.console.options import (
-    DEFAULT_TIMEOUT_S,
-    Parser,
-    add_client_settings,
-    add_worker_file,
-    topic_set_of,
-)
+from connect_share.console.options import DEFAULT_TIMEOUT_S, Parser, add_client_settings, add_worker_file, topic_set_of
 from connect_share.console.output import Output, Result, Table, plural
 from connect_share.console.program import Command
 from connect_share.errors import UsageError

@@ -14,13 +14,7 @@ from connect_share.errors import PartitionCountError, ReadToEndTimeoutError, Sto
 from connect_share.kafka.client import TopicPartition
 from connect_share.kafka.facts import TopicFacts, gather_facts
 from connect_share.kafka.read import BoundedReader, Reader
-from connect_share.log.first_read import (
-    CatchUpRead,
-    SharedReader,
-    StartContext,
-    TopicRead,
-    catch_up_consumer,
-)
+from connect_share.log.first_read import CatchUpRead, SharedReader, StartContext, TopicRead, catch_up_consumer
 from connect_share.log.protocol import RecordFeed
 from connect_share.model.records import TopicType
 from connect_share.worker_config import Isolation

@@ -39,6 +39,7 @@ from connect_share.worker_config.override_policy import SINK_GROUP_PROPERTY
 from tests.support.captures import VERSIONS, prefixed
 from tests.support.checked import CONFIG, OFFSET, STATUS, captured_topics, findings_of, ids, records, state_of
 from tests.support.histories import Life, compacted, histories
+from tests.support.sealed import all_sealed, key_text, sharing_worker
 
 CONNECTOR = '{"properties":{"connector.class":"C"}}'
 TASK = '{"properties":{"task.class":"T","n":"%d"}}'
@@ -256,6 +257,22 @@ def test_a_group_with_leftovers_only(members: int | None, expected: list[str]) -
     assert state_of({CONFIG: records(CONFIG, *removed, group="g")}).groups == []  # it is gone, not an orphan
     topics = {CONFIG: records(CONFIG, *removed, ("restart-connector-a", "{}"), group="g")}
     assert ids(findings_of(state_of(topics), members)) == expected
+
+
+def test_what_is_refused_may_live() -> None:
+    """So its statuses and offsets are no orphans, and a group of which all is refused is not gone."""
+    worker, running = sharing_worker("g", key_text(7)), '{"state":"RUNNING","worker_id":"w","generation":1}'
+    assert worker.cluster_group_id is not None
+    plain = records(CONFIG, *HEALTHY, group="g")
+    assert findings_of(state_of({CONFIG: plain}, worker)) == []
+    names = ("status-connector-a", "status-task-b-0", "status-connector-gone")
+    parts = {CONFIG: [("connector-b", CONNECTOR)], STATUS: [(each, running) for each in names]}
+    topics = {
+        each: all_sealed(records(each, *of, group="g"), each, worker.cluster_group_id) for each, of in parts.items()
+    }
+    refused = records(CONFIG, HEALTHY[0], ("commit-b", '{"tasks":1}'), group="g")
+    (found,) = findings_of(state_of({**topics, CONFIG: [*topics[CONFIG], *refused]}, worker))
+    assert found.what == "statuses of connectors without a configuration, 1 record: gone"
 
 
 def test_secrets_are_named_and_never_shown() -> None:

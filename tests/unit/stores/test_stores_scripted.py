@@ -221,11 +221,7 @@ def test_task_configurations_that_are_half_written_say_so(
 TASK = TaskStatus(ConnectorTaskId("foo", 0), State.RUNNING, "w:8083", 1)
 STATUSES = pytest.mark.parametrize(
     "status",
-    [
-        ConnectorStatus("foo", State.RUNNING, "w:8083", 1),
-        TASK,
-        TopicStatus("t", "foo", 0, 1),
-    ],
+    [ConnectorStatus("foo", State.RUNNING, "w:8083", 1), TASK, TopicStatus("t", "foo", 0, 1)],
     ids=["connector", "task", "topic"],
 )
 
@@ -269,10 +265,7 @@ def put_then(
 ) -> None:
     """Put a status whose first send fails in a way that may pass, and ``change`` before it is retried."""
     # By key: the retry may come at any moment, and must not take the failure that is meant for the last one.
-    log.before_failing = {
-        status_record(status)[0]: change,
-        b"status-topic-last:connector-bar": lambda: None,
-    }
+    log.before_failing = {status_record(status)[0]: change, b"status-topic-last:connector-bar": lambda: None}
     (store.put_safe if safe else store.put)(status)
     # The retry thread works in order, so a last topic status proves that the retry before it was decided.
     sends = len(log.sent)
