@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 from connect_share.console import program
-from connect_share.console.options import StrictParser
+from connect_share.console.options import DEFAULT_TIMEOUT_S, StrictParser, seconds
 from connect_share.console.output import Output
 from connect_share.console.program import Command, InterruptionError, files_named
 from connect_share.errors import ConnectShareError
@@ -24,6 +24,11 @@ def parser(job: str, description: str) -> StrictParser:
     )
     made.add_argument("--output", choices=("text", "json"), default="text")
     return made
+
+
+def add_timeout(parser: argparse.ArgumentParser) -> None:
+    """Add ``--timeout``."""
+    parser.add_argument("--timeout", metavar="SECONDS", type=seconds, default=DEFAULT_TIMEOUT_S, help="longest wait")
 
 
 def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int], *, failed: int | None = None) -> int:

@@ -31,7 +31,7 @@ from connect_share.backup.backup_file import (
 )
 from connect_share.backup.export import Export
 from connect_share.backup.record_file import writing_records
-from connect_share.console.options import DEFAULT_TIMEOUT_S, add_worker_file, groups_asked
+from connect_share.console.options import add_worker_file, groups_asked
 from connect_share.console.output import Output, Result, plural
 from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import RecordFileError
@@ -183,7 +183,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--group", dest="groups", metavar="ID", action="append", help="this group, may be repeated")
     parser.add_argument("--all-groups", action="store_true", help="every group; the worker's own by default")
     parser.refuse("--all-groups", beside="--group")
-    parser.add_argument("--timeout", metavar="SECONDS", type=float, default=DEFAULT_TIMEOUT_S, help="longest wait")
+    command_line.add_timeout(parser)
     return command_line.run(parser.parse_args(argv), _body)
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from connect_share.checks.startup import startup_members
-from connect_share.console.options import DEFAULT_TIMEOUT_S, add_groups, add_worker_file, groups_of, output_file
+from connect_share.console.options import add_groups, add_worker_file, groups_of, output_file
 from connect_share.console.output import Output, Result, json_text
 from connect_share.console.progress_line import ProgressLine
 from connect_share.contents.cost_model import load_model
@@ -72,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
     arguments.refuse("--group", beside="--usage")
     text = "write the result as JSON to this file as well"
     arguments.add_argument("--result", metavar="FILE", type=partial(output_file, makes_folder=True), help=text)
-    arguments.add_argument("--timeout", metavar="SECONDS", type=float, default=DEFAULT_TIMEOUT_S, help="longest wait")
+    command_line.add_timeout(arguments)
     return command_line.run(arguments.parse_args(argv), _body)
 
 

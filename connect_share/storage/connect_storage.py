@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from inspect import signature
@@ -84,7 +85,7 @@ class ConnectStorage:
         on_failed: called once with :attr:`failed`, on a thread of its own; it may close this storage.
         checkpoint: file to go on from, where that is provably as good as reading everything (see
             ``docs/start-up.md``), and to write while this runs and on leaving. Holds secrets, mode 0600.
-        checkpoint_every_s: time between two versions of it. Without a file it is refused (``ConfigError``).
+        checkpoint_every_s: seconds between two versions of it. Without a file it is refused (``ConfigError``).
 
     Raises (on entering):
         PlainTopicsError, LostTopicError: see ``allow_empty``.
@@ -112,6 +113,8 @@ class ConnectStorage:
     ) -> None:
         if checkpoint is None and checkpoint_every_s != SAVE_EVERY_S:
             raise ConfigError("checkpoint_every_s has no effect without checkpoint=: name a file, or leave it out")
+        if not 0 < checkpoint_every_s <= threading.TIMEOUT_MAX:
+            raise ConfigError("checkpoint_every_s has to be a number of seconds above 0")
         self._worker_config = worker_config
         self._options = StorageOptions(
             worker_config,

@@ -562,12 +562,7 @@ def _is_sealed(manifest: Manifest | None) -> bool:
     return True
 
 
-def verify_plan(
-    run: MigrationRun,
-    *,
-    engine: VerifyEngine | None = None,
-    progress: Progress = SILENT,
-) -> Verification:
+def verify_plan(run: MigrationRun, *, engine: VerifyEngine | None = None, progress: Progress = SILENT) -> Verification:
     """Compare both sides as :func:`compare_sides`; when they are equal, a copied plan's manifest becomes ``verified``.
 
     The manifest stays as it is while another process works with the plan, where that is not known, or if one has changed it
@@ -583,10 +578,7 @@ def verify_plan(
 
 
 def compare_sides(
-    run: MigrationRun,
-    *,
-    engine: VerifyEngine | None = None,
-    progress: Progress = SILENT,
+    run: MigrationRun, *, engine: VerifyEngine | None = None, progress: Progress = SILENT
 ) -> Verification:
     """Compare the source ranges that were copied with the shared topics as they are now; writes nothing.
 

@@ -86,13 +86,7 @@ def _pairs(topic_type: TopicType) -> list[Pair]:
     def of(group: str, pairs: list[Pair]) -> list[Pair]:
         return [(f"{group}.".encode() + key, value) for key, value in pairs]
 
-    return [
-        *of("well", well),
-        *of("ill", ill),
-        *of("sealed", sealed),
-        *well[:1],
-        (b"\xff no key of Connect", b"x"),
-    ]
+    return [*of("well", well), *of("ill", ill), *of("sealed", sealed), *well[:1], (b"\xff no key of Connect", b"x")]
 
 
 @pytest.fixture(scope="module")

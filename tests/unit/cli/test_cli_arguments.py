@@ -191,7 +191,7 @@ def test_idle_options_and_places_are_refused(
             code = run([*given, *option.split()])
         except SystemExit as ended:  # as argparse ends jobs
             code = ended.code
-        said = rf"{option.split()[0]}:? {re.escape(why)}: "
+        said = rf"{option.split()[0]}:? {re.escape(why)}(: |\n)"
         assert (code, bool(re.search(said, err := capsys.readouterr().err))) == (2, True), err
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 from dataclasses import replace
@@ -93,6 +94,9 @@ def test_a_file_that_is_too_long_is_neither_read_nor_written(tmp_path: Path, mon
 def test_how_often_is_refused_without_a_file() -> None:
     with pytest.raises(ConfigError, match="checkpoint_every_s has no effect without checkpoint="):
         ConnectStorage(sharing_worker("g"), checkpoint_every_s=1)
+    for seconds in (0, -1, math.nan, math.inf):
+        with pytest.raises(ConfigError, match="a number of seconds above 0"):
+            ConnectStorage(sharing_worker("g"), checkpoint="file", checkpoint_every_s=seconds)
 
 
 @given(
