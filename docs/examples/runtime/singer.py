@@ -46,8 +46,9 @@ class SingerTap(SourceTask):
                 self._state = json.dumps(message["value"])
                 break
         else:
-            self._process = None
-            if code := await process.wait():
+            code = await process.wait()
+            self._process = None  # not earlier: stopping ends a tap that is waited for
+            if code:
                 raise RuntimeError(f"the tap ended with {code}; its own log says why")
             if not found:
                 await asyncio.sleep(self._interval_s)

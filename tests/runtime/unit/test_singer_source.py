@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from functools import partial
 from importlib import import_module
@@ -21,6 +22,7 @@ from tests.support.worker_files import WORKER
 pytest.importorskip("singer_sdk", reason="of the extra dev")
 
 TAP = """
+import atexit, os, sys, time
 from pathlib import Path
 from singer_sdk import Stream, Tap, typing as th
 
@@ -29,6 +31,7 @@ class Lines(Stream):
     schema = th.PropertiesList(th.Property("number", th.IntegerType), th.Property("text", th.StringType)).to_dict()
 
     def get_records(self, context):
+        Path(self.config["file"] + ".pid").write_text(str(os.getpid()))
         first = self.get_starting_replication_key_value(context) or 0
         for number, text in enumerate(Path(self.config["file"]).read_text().splitlines(), 1):
             if number > first:
@@ -41,14 +44,14 @@ class LinesTap(Tap):
     def discover_streams(self):
         return [Lines(self)]
 
+atexit.register(lambda: (sys.stdout.flush(), os.close(1), time.sleep(600)))  # it does not end by itself
 LinesTap.cli()
 """
 
 
 def test_each_run_of_a_tap_goes_on_behind_its_last_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    command = (sys.executable, "-c", TAP)
-    lines_tap = type("LinesTap", (import_module("runtime.singer").SingerTap,), {"command": command})
+    lines_tap = type("LinesTap", (import_module("runtime.singer").SingerTap,), {"command": (sys.executable, "-c", TAP)})
     kafka, file = MemoryKafka(), tmp_path / "lines.txt"
     worker = WorkerConfig.from_properties({**WORKER, "exactly.once.source.support": "enabled"})
     given = {"connector.class": "Lines", "topic": "lines", "tap.file": str(file), "poll.interval.s": "0.1"}
@@ -59,12 +62,9 @@ def test_each_run_of_a_tap_goes_on_behind_its_last_state(tmp_path: Path, monkeyp
 
     async def run(count: int) -> None:
         file.write_text("".join(f"{text}\n" for text in texts[:count]))
+        storage, url = partial(MemoryConnectStorage, kafka=kafka), "http://here:8083/"
         async with TaskRunner(
-            worker,
-            {"Lines": lines_tap},
-            worker_url="http://here:8083/",
-            storage=partial(MemoryConnectStorage, kafka=kafka),
-            member=SoleMember,
+            worker, {"Lines": lines_tap}, worker_url=url, storage=storage, member=SoleMember
         ) as runner:
             config = runner.storage.config
             await asyncio.to_thread(config.claim_write_privileges)
@@ -75,4 +75,6 @@ def test_each_run_of_a_tap_goes_on_behind_its_last_state(tmp_path: Path, monkeyp
 
     for count in (5, 8):
         asyncio.run(run(count))
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(file.with_suffix(".txt.pid").read_text()), 0)
     assert found() == texts
