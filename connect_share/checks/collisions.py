@@ -33,10 +33,13 @@ def find(state: TopicsState, plain_group_id: str | None = None) -> Iterator[Find
     yield from _same_sources(state, where)
 
 
+TWO_PLAIN_CLUSTERS: Final = "collision-two-plain-clusters"
+
+
 def two_plain_clusters(status_topic: str, what: str) -> Finding:
     """Return the finding of two clusters with plain keys on one set of topics."""
     return Finding(
-        "collision-two-plain-clusters",
+        TWO_PLAIN_CLUSTERS,
         Severity.ERROR,
         status_topic,
         what,

@@ -110,11 +110,7 @@ def _check_startup(arguments: argparse.Namespace, out: Output) -> Steps:
         plan = CountPlan.of(topic_set)
         out.note(*plan.notes)
         found = startup_profile(
-            count_topics(plan, out),
-            fitted,
-            now_ms=plan.now_ms,
-            limit_s=arguments.limit,
-            groups=groups,
+            count_topics(plan, out), fitted, now_ms=plan.now_ms, limit_s=arguments.limit, groups=groups
         )
     if arguments.apply and found.advice.changes:
         with console_admin(topic_set) as admin:
@@ -189,9 +185,5 @@ CHECK: Final = Check(
     place=70,
     run=_check_startup,
     options=_add_options,
-    examples=(
-        "-w worker.properties",
-        "-w worker.properties --limit 5",
-        "-w worker.properties --apply --dry-run",
-    ),
+    examples=("-w worker.properties", "-w worker.properties --limit 5", "-w worker.properties --apply --dry-run"),
 )

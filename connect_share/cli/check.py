@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from connect_share.checks.check import add_check_options, all_checks
+from connect_share.checks.collisions import TWO_PLAIN_CLUSTERS
 from connect_share.checks.finding import Finding, counted, exit_code, finding_lines, wanted
 from connect_share.checks.orphans import find_lost
 from connect_share.checks.sources import CheckSources
@@ -15,12 +17,10 @@ from connect_share.console.output import Output, Result, plural
 from connect_share.console.program import Command
 from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import AuthorizationError, TopicMissingError, command_line
-from connect_share.kafka.create import LOST
+from connect_share.kafka.create import LOST, ONE_PARTITION
 
 _ON_A_SCREEN: Final = 10
 """Findings that are shown: each takes up to four lines."""
-_CAUSES: Final = {"startup-problem": "topics-partition-count", "startup-setting": "topics-cleanup-policy"}
-"""What matters no more for a topic of which an earlier check says the other."""
 _REFUSED: Final = AuthorizationError, TopicMissingError
 _SCANS: Final = f"needs scans of the brokers' disks: {command_line('connect-share', 'check', 'topic-ids', '--help')}"
 
@@ -53,8 +53,7 @@ def _check_all(arguments: argparse.Namespace, out: Output) -> Result:
             try:
                 findings = wanted(sources.with_file(check.find(sources)), arguments.ignore)
                 findings = [each for each in findings if each.id == LOST or each.group not in lost]
-                said = {each.id for each in every}.union((each.id, each.where) for each in every)
-                findings = [one for one in findings if said.isdisjoint((one.id, (_CAUSES.get(one.id), one.where)))]
+                findings = [each for each in findings if not _is_said(each, every)]
             except _REFUSED as error:
                 note(check.name, [], str(error))
             else:
@@ -72,6 +71,18 @@ def _check_all(arguments: argparse.Namespace, out: Output) -> Result:
     topics = {topic_type.value: topic for topic_type, topic in sources.topic_set.topics.items()}
     members = {"findings": [finding.to_dict() for finding in found], "checks": checks, "topics": topics}
     return Result(members, lines, exit_code(every))
+
+
+def _is_said(finding: Finding, before: Sequence[Finding]) -> bool:
+    """Return whether an earlier check says the same, with the remedy; what else a topic or a group has is another thing."""
+    if finding.id == TWO_PLAIN_CLUSTERS:
+        return any(each.id == finding.id for each in before)
+    said = None
+    if finding.id == "startup-problem" and finding.what.endswith(ONE_PARTITION):
+        said = "topics-partition-count"
+    elif finding.id == "startup-setting" and finding.what.startswith("cleanup.policy "):
+        said = "topics-cleanup-policy"
+    return any((each.id, each.where) == (said, finding.where) for each in before)
 
 
 def _add_options(parser: Parser) -> None:

@@ -478,12 +478,7 @@ class OpenTransaction:
 
 
 def find_open_transactions(
-    admin: Admin,
-    settings: ClientSettings,
-    places: Collection[Partition],
-    *,
-    client_id: str,
-    timeout_s: float = ASK_S,
+    admin: Admin, settings: ClientSettings, places: Collection[Partition], *, client_id: str, timeout_s: float = ASK_S
 ) -> list[OpenTransaction]:
     """Look in which partitions a transaction is open now, and whose it is.
 
@@ -576,10 +571,7 @@ def groups_reader(
     levels = {topic_set.isolation_of(group, topic_type) for group in ((*own, "") if groups is None else groups)}
     apart = Apart(topic_type, own[0], stable, known or {}) if own and len(levels) > 1 else None
     return Reader(
-        topic_set.settings,
-        CONSOLE_CLIENT_ID,
-        topic_set.isolation(topic_type) if apart else levels.pop(),
-        apart=apart,
+        topic_set.settings, CONSOLE_CLIENT_ID, topic_set.isolation(topic_type) if apart else levels.pop(), apart=apart
     )
 
 

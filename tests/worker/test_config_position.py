@@ -40,12 +40,7 @@ def topics(broker: TestBroker, unique: str) -> SharedTopics:
 def sink(topics: SharedTopics, tmp_path: Path) -> dict[str, str]:
     """A connector that needs nothing and does nothing."""
     data = topics.create_data_topic("data")
-    return {
-        "connector.class": "FileStreamSink",
-        "tasks.max": "1",
-        "file": str(tmp_path / "out.txt"),
-        "topics": data,
-    }
+    return {"connector.class": "FileStreamSink", "tasks.max": "1", "file": str(tmp_path / "out.txt"), "topics": data}
 
 
 def start_all(start: Start, properties: dict[str, str], version: str, number: int) -> list[ConnectWorker]:

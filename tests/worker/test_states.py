@@ -529,11 +529,7 @@ def mend(cluster: Cluster, printed: Printed) -> None:
 @long
 @pytest.mark.parametrize("name", STATES)
 def test_what_is_found(
-    cluster: Cluster,
-    captures: dict[str, Any],
-    name: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    cluster: Cluster, captures: dict[str, Any], name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     expected, make = STATES[name]
     backup = cluster.folder / "backup.avro"

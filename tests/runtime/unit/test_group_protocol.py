@@ -129,9 +129,7 @@ def test_what_does_not_fit_is_refused(assignment: ExtendedAssignment) -> None:
 connectors = st.sampled_from([f"c{number}" for number in range(6)])
 tasks = st.builds(ConnectorTaskId, connectors, st.integers(0, 4))
 work = st.builds(
-    ConnectorsAndTasks,
-    st.lists(connectors, unique=True).map(tuple),
-    st.lists(tasks, unique=True).map(tuple),
+    ConnectorsAndTasks, st.lists(connectors, unique=True).map(tuple), st.lists(tasks, unique=True).map(tuple)
 )
 groups = st.dictionaries(st.sampled_from("abcdef"), work, min_size=1)
 
@@ -165,10 +163,7 @@ def test_two_rebalances_spread_everything_evenly(
     assert all(count == 1 for count in owned(first).values())
     second = rebalanced(first, configured)
     assert owned(second) == Counter((*configured.connectors, *configured.tasks))
-    for counts in (
-        [len(each.connectors) for each in second.values()],
-        [len(each.tasks) for each in second.values()],
-    ):
+    for counts in ([len(each.connectors) for each in second.values()], [len(each.tasks) for each in second.values()]):
         assert max(counts) - min(counts) <= 1
     # Nothing moves from then on.
     assert rebalanced(second, configured) == second

@@ -22,7 +22,7 @@ from tests.support.worker_files import WORKER
 pytest.importorskip("singer_sdk", reason="of the extra dev")
 
 TAP = """
-import atexit, os, sys, time
+import atexit, os, signal, sys
 from pathlib import Path
 from singer_sdk import Stream, Tap, typing as th
 
@@ -44,7 +44,7 @@ class LinesTap(Tap):
     def discover_streams(self):
         return [Lines(self)]
 
-atexit.register(lambda: (sys.stdout.flush(), os.close(1), time.sleep(600)))  # it does not end by itself
+atexit.register(lambda: (sys.stdout.flush(), os.close(1), signal.pause()))  # it does not end by itself
 LinesTap.cli()
 """
 

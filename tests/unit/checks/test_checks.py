@@ -31,9 +31,10 @@ from connect_share.checks.orphans import is_lost, orphans_of
 from connect_share.checks.sources import REQUEST_SIZE, GroupState, TopicsState
 from connect_share.checks.topics import FindingKind
 from connect_share.cli import admit
+from connect_share.cli.check import _is_said
 from connect_share.contents.profile import PartitionCounter, TopicProfile
 from connect_share.errors import LostTopicError
-from connect_share.kafka.create import LOST
+from connect_share.kafka.create import LOST, ONE_PARTITION
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config.override_policy import SINK_GROUP_PROPERTY
 from tests.support.captures import VERSIONS, prefixed
@@ -273,6 +274,19 @@ def test_what_is_refused_may_live() -> None:
     refused = records(CONFIG, HEALTHY[0], ("commit-b", '{"tasks":1}'), group="g")
     (found,) = findings_of(state_of({**topics, CONFIG: [*topics[CONFIG], *refused]}, worker))
     assert found.what == "statuses of connectors without a configuration, 1 record: gone"
+
+
+def test_what_a_check_says_hides_nothing_else_of_its_topic() -> None:
+    said = [
+        Finding(f"topics-{kind}", Severity.ERROR, "t", "x", "", "") for kind in ("partition-count", "cleanup-policy")
+    ]
+    texts = {
+        "startup-problem": [ONE_PARTITION, "a tombstone"],
+        "startup-setting": ["cleanup.policy is x", "segment.ms is 1"],
+    }
+    for kind, (same, other) in texts.items():
+        for where, what, hidden in (("t", same, True), ("t", other, False), ("u", same, False)):
+            assert _is_said(Finding(kind, Severity.WARNING, where, what, "", ""), said) is hidden
 
 
 def test_secrets_are_named_and_never_shown() -> None:
