@@ -122,9 +122,9 @@ class _Look:
                         self.bounds |= self.admin.bounds([each for each in some if each[0] == topic])
                     except BrokerError as error:
                         self.unreadable[topic] = str(error)
-                        if is_unknown_topic(error):
-                            unknown.add(topic)
-        return unknown
+        gone = {topic for topic, _ in set(at) - self.bounds.keys()} - self.unreadable.keys()
+        self.unreadable |= dict.fromkeys(gone, "brokers do not know it any more")
+        return unknown | gone
 
     def filled(self, topics: Iterable[str]) -> dict[str, list[Partition]]:
         """Return the partitions of topics in which there may be records."""

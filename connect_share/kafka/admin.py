@@ -372,10 +372,10 @@ class Admin:
         return {at: start.offset for at, start in found.items()}
 
     def bounds(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
-        """Return the first offset and the end of each partition; a topic is missing as soon as one broker says so."""
+        """Return the first offset and the end of each partition; a topic is absent as soon as one broker does not know it."""
         starts = self._offsets(partitions, _EARLIEST, Isolation.READ_UNCOMMITTED, "start", expected=False)
-        ends = self._offsets(partitions, _LATEST, Isolation.READ_UNCOMMITTED, "end", expected=False)
-        return {at: (start.offset, ends[at].offset) for at, start in starts.items()}
+        ends = self._offsets(starts, _LATEST, Isolation.READ_UNCOMMITTED, "end", expected=False)
+        return {at: (starts[at].offset, end.offset) for at, end in ends.items()}
 
     def offsets_at(self, partitions: Iterable[tuple[str, int]], since_ms: int) -> dict[tuple[str, int], int]:
         """Return the first offset of each partition whose record is not older; partitions without one are absent."""
@@ -409,7 +409,9 @@ class Admin:
                 found = {}
                 for at, future in futures.items():
                     doing = f"asking for the {what} offset of {at.topic}[{at.partition}]"
-                    end = result_of(future, doing, "DESCRIBE", timeout_s=timeout_s)
+                    end = result_of(future, doing, "DESCRIBE", missing_ok=not expected, timeout_s=timeout_s)
+                    if end is None:
+                        continue
                     # librdkafka's, and no error, where the leader has not answered.
                     if end.offset == client.OFFSET_INVALID:
                         raise unanswered(doing, timeout_s)

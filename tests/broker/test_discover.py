@@ -53,10 +53,11 @@ def test_all_are_found_and_none_is_invented(own_broker: LocalBroker, call: Any) 
 
 
 def test_one_wait_for_all_that_is_deleted(own_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deleted in front of each kind of question; whichever waits whether topics come back does so for an hour."""
+    """Deleted in front of each kind of question, asked once; whichever waits whether topics come back does so for an hour."""
     monkeypatch.setattr("connect_share.kafka.admin._SPREAD_S", 3_600)
     settings, again = ClientSettings({"bootstrap.servers": own_broker.bootstrap_servers}), list[set[str]]()
     gone = {call: {f"{call}-{n}" for n in range(3)} for call in ("describe_topics", "settings_of_topics", "bounds")}
+    once = {**gone}
     with Admin(settings, client_id="tests") as admin, Admin(settings, client_id="another") as other:
         for topic in {"stays"}.union(*gone.values()):
             create_known(other, NewTopicRequest(topic, 1, 1, {"cleanup.policy": "compact"}))
@@ -65,7 +66,7 @@ def test_one_wait_for_all_that_is_deleted(own_broker: LocalBroker, monkeypatch: 
             if named.get("expected"):
                 again.append({*asked})
                 return {}
-            delete_known(other, *gone[call])
+            delete_known(other, *once.pop(call))
             return getattr(Admin, call)(admin, asked, **named)
 
         for call in gone:

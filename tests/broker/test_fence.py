@@ -79,9 +79,8 @@ def test_an_old_config_topic_is_closed_and_opened_again(site: Site, how: Any, ba
     with pytest.raises(TopicNotCompactedError, match="unseal PLAN or rollback, with the plan of the move") as refused:
         start(source)
     assert "kafka-configs" not in str(refused.value)
-    assert run("verify", plan)[0] == (
-        0 if how == "stop" else 1
-    )  # of removed originals there is nothing to compare with
+    # Of removed originals there is nothing to compare with.
+    assert run("verify", plan)[0] == (0 if how == "stop" else 1)
     start(site.shared())
     if how == "remove":
         assert run("unseal", plan, "--yes")[0] == 1
