@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key
 from connect_share.model.records import OffsetRange, Record, TopicType, size_of
 from connect_share.transform.rules import KeyTransform
-from migrator import KafkaConnectTopicMigrator
 from migrator.bystanders import bundles
 from migrator.verify.equality import (
     KeySpaceDigest,
@@ -40,6 +39,7 @@ from tests.support.both_sides import (
     logs,
     prefixed,
 )
+from tests.support.checked import records
 from tests.support.long_forms import LONG
 from tests.support.sides import differences, message_of
 
@@ -211,29 +211,6 @@ ACME = "com.acme.orders"
 SECRET = "pass-the-salt"  # (stands for any configuration value)
 
 
-def log(topic_type: TopicType, pairs: Iterable[tuple[str, str | None]]) -> list[Record]:
-    """Return the records of a partition, oldest first."""
-    return [
-        Record(
-            topic_type.value,
-            0,
-            number,
-            1_700_000_000_000 + number,
-            key.encode(),
-            None if value is None else value.encode(),
-        )
-        for number, (key, value) in enumerate(pairs)
-    ]
-
-
-def moved(topic_type: TopicType, source: list[Record], group: str = ACME) -> list[Record]:
-    """Apply the transform and lay the result down, as a copy does."""
-    migrator = KafkaConnectTopicMigrator({"destination.cluster.name": group, "topic.type": topic_type.value})
-    answers = [migrator.apply(record) for record in source]
-    taken = [answer for answer in answers if isinstance(answer, Record)]
-    return [replace(record, topic="shared", offset=100 + number) for number, record in enumerate(taken)]
-
-
 Pairs = list[tuple[str, str | None]]
 
 CONFIG: Pairs = [
@@ -287,8 +264,8 @@ FEWER_TASKS: Pairs = [("task-broken-0", '{"properties":{}}'), ("task-broken-1", 
 
 @pytest.mark.parametrize(("there", "here"), [("1", "true"), ("1", "1.0"), ("0", "-0.0"), ("false", "0")])
 def test_equal_numbers_and_booleans_of_other_types_are_different(there: str, here: str) -> None:
-    sides = [log(CONF, [("connector-c", f'{{"properties":{{"x":{value}}}}}')]) for value in (there, here)]
-    (found,) = compare_states(CONF, sides[0], moved(CONF, sides[1]), cluster_group_id=ACME)
+    one, other = (("connector-c", f'{{"properties":{{"x":{value}}}}}') for value in (there, here))
+    (found,) = compare_states(CONF, records(CONF, one), records(CONF, other, group=ACME), cluster_group_id=ACME)
     assert (found.field, found.problem) == ("x", DIFFERENT)
 
 
@@ -313,9 +290,8 @@ X1, X2, Y1, NO_X, NO_Y = (X, "1"), (X, "2"), (Z, "1"), (X, None), (Z, None)
 def test_values_that_are_not_opened_are_compared_by_their_bytes(
     topic_type: TopicType, there: Pairs, here: Pairs, expected: list[tuple[str, str, str | None, Mismatch]]
 ) -> None:
-    copy = [replace(each, key=f"{ACME}.".encode() + (each.key or b"")) for each in log(topic_type, here)]
     transform = KeyTransform.between(topic_type, None, ClusterGroupId(ACME))
-    found = compare_newest(log(topic_type, there), copy, transform)
+    found = compare_newest(records(topic_type, *there), records(topic_type, *here, group=ACME), transform)
     assert [(each.kind, each.connector, each.item, each.problem) for each in found] == expected
 
 
@@ -346,8 +322,8 @@ def test_values_that_are_not_opened_are_compared_by_their_bytes(
 def test_a_difference_is_named_without_its_value(
     topic_type: TopicType, pairs: Pairs, expected: tuple[str, str, str | None, str | None, Mismatch]
 ) -> None:
-    source = log(topic_type, ORIGINALS[topic_type])
-    found = compare_states(topic_type, source, moved(topic_type, log(topic_type, pairs)), cluster_group_id=ACME)
+    source = records(topic_type, *ORIGINALS[topic_type])
+    found = compare_states(topic_type, source, records(topic_type, *pairs, group=ACME), cluster_group_id=ACME)
     assert {(each.cluster_group_id, each.topic_type) for each in found} == {(ACME, topic_type)}
     assert expected in [(each.kind, each.connector, each.item, each.field, each.problem) for each in found]
     shown = " ".join([*map(str, found), *map(repr, found), *(d.model_dump_json() for d in found)])

@@ -107,21 +107,17 @@ def config_of(state: ClusterConfigState, name: str) -> dict[str, object]:
     }
 
 
-def check_config(
-    source: Sequence[Record],
-    group: str | None,
-    copy: Sequence[Record],
-    becomes: str | None,
-    *,
-    fold: bool,
-    job: str | None,
-) -> None:
-    there, here = replay_config(source, group), replay_config(copy, becomes)
+Seen = tuple[Sequence[Record], str | None]
+"""Records, and the group whose keys count."""
+
+
+def check_config(source: Seen, copy: Seen, *, fold: bool, job: str | None) -> None:
+    there, here = replay_config(*source), replay_config(*copy)
     names = {job} if job is not None else {*there.connectors(), *there.target_states(), *there.task_count_records()}
     for name in names:
         wanted, found = config_of(there, name), config_of(here, name)
         if fold and wanted["tasks"] != found["tasks"]:
-            check_healed(source, group, there, here, name)
+            check_healed(source, there, here, name)
             wanted["tasks"] = found["tasks"]
         if fold and wanted["inconsistent"]:
             wanted["inconsistent"] = found["inconsistent"] and found["tasks"]  # either complete or without any
@@ -131,39 +127,29 @@ def check_config(
     assert here.session_key is None
 
 
-def check_healed(
-    source: Sequence[Record], group: str | None, there: ClusterConfigState, here: ClusterConfigState, name: str
-) -> None:
+def check_healed(source: Seen, there: ClusterConfigState, here: ClusterConfigState, name: str) -> None:
     """Only tasks that Connect dropped are brought back, whole, and none of an earlier connector of that name."""
     assert there.tasks(name) == []
     tasks = here.tasks(name)
     assert tasks
     assert all(here.task_config(task) is not None for task in tasks)
+    records, group = source
     back = transform_of(TopicType.CONFIG, group, None)
     connector, prefix = f"connector-{name}".encode(), b"" if group is None else group.encode() + b"."
-    removed = max((r.offset for r in source if r.key == prefix + connector and r.value in (None, b"null")), default=-1)
-    newest = {back.original_key(r.key): r.offset for r in source}
+    removed = max((r.offset for r in records if r.key == prefix + connector and r.value in (None, b"null")), default=-1)
+    newest = {back.original_key(r.key): r.offset for r in records}
     for task in tasks:
         assert newest[f"task-{name}-{task.task}".encode()] > removed
     assert newest[f"commit-{name}".encode()] > removed
 
 
-def check(
-    topic_type: TopicType,
-    source: Sequence[Record],
-    group: str | None,
-    copy: Sequence[Record],
-    becomes: str | None,
-    *,
-    fold: bool = False,
-    job: str | None = None,
-) -> None:
+def check(topic_type: TopicType, source: Seen, copy: Seen, *, fold: bool = False, job: str | None = None) -> None:
     """Compare with the stores' own replay, then hear what verify says."""
-    transform = transform_of(topic_type, group, becomes, job)
+    transform = transform_of(topic_type, source[1], copy[1], job)
     if topic_type is TopicType.CONFIG:
-        check_config(source, group, copy, becomes, fold=fold, job=job)
+        check_config(source, copy, fold=fold, job=job)
     elif topic_type is TopicType.STATUS:
-        there, here = replay_status(source, group), replay_status(copy, becomes)
+        there, here = replay_status(*source), replay_status(*copy)
         assert job is not None or here == there
         names = {job} if job is not None else there.connectors() | there.connectors_with_tasks()
         for name in names:
@@ -171,31 +157,23 @@ def check(
             assert here.task_statuses(name) == there.task_statuses(name)
             assert here.topic_statuses(name) == there.topic_statuses(name)
     else:
-        wanted, found = (dict(replay_offsets(*side).raw) for side in ((source, group), (copy, becomes)))
+        wanted, found = (dict(replay_offsets(*side).raw) for side in (source, copy))
         if job is not None:
             wanted = {key: value for key, value in wanted.items() if connector_of(topic_type, key) == job}
         assert found == wanted
-    verify = VerifyJob(transform, held(source), held(copy), narrowed=job is not None, fold=fold)
+    verify = VerifyJob(transform, held(source[0]), held(copy[0]), narrowed=job is not None, fold=fold)
     assert differences(verify) == []
 
 
-def differs(
-    topic_type: TopicType,
-    source: Sequence[Record],
-    group: str | None,
-    copy: Sequence[Record],
-    becomes: str | None,
-    *,
-    fold: bool,
-) -> bool:
+def differs(topic_type: TopicType, source: Seen, copy: Seen, *, fold: bool) -> bool:
     """Tell whether workers would believe something else, apart from what state mode heals."""
     if topic_type is TopicType.STATUS:
-        return replay_status(source, group) != replay_status(copy, becomes)
+        return replay_status(*source) != replay_status(*copy)
     if topic_type is TopicType.OFFSET:
-        return replay_offsets(source, group) != replay_offsets(copy, becomes)
+        return replay_offsets(*source) != replay_offsets(*copy)
     if fold:
-        source = canonical_config(transform_of(topic_type, group, becomes), source).records
-    there, here = replay_config(source, becomes if fold else group), replay_config(copy, becomes)
+        source = canonical_config(transform_of(topic_type, source[1], copy[1]), source[0]).records, copy[1]
+    there, here = replay_config(*source), replay_config(*copy)
     names = {
         name
         for side in (there, here)
@@ -225,12 +203,12 @@ def test_every_connector_s_state_is_what_it_was(
         topic.write(interleaved(data.draw, streams(transform_of(topic_type, group, becomes), source, fold=fold)))
         read = interleaved(data.draw, by_partition(source))
         copy = topic.read(data.draw)
-        check(topic_type, read, group, copy, becomes, fold=fold)
+        check(topic_type, (read, group), (copy, becomes), fold=fold)
         if copy:
             spoilt = data.draw(st.integers(0, len(copy) - 1))
             del copy[spoilt]
             job = VerifyJob(transform_of(topic_type, group, becomes), held(read), held(copy), fold=fold)
-            assert differences(job) or not differs(topic_type, read, group, copy, becomes, fold=fold)
+            assert differences(job) or not differs(topic_type, (read, group), (copy, becomes), fold=fold)
 
 
 @pytest.mark.parametrize("fold", [False, True], ids=["mirror", "state"])
@@ -260,7 +238,7 @@ def test_one_job_and_nothing_else(
         assert differences(verify) == []
         topic = Topic(PARTITIONS[topic_type])
         topic.write(interleaved(data.draw, streams(transform, source, fold=fold)))
-        check(topic_type, source, group, topic.read(data.draw), "new.home", fold=fold, job=job)
+        check(topic_type, (source, group), (topic.read(data.draw), "new.home"), fold=fold, job=job)
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "compaction", "refusals"])
@@ -408,7 +386,7 @@ def test_hard_cases(case: str, fold: bool) -> None:
     topic = Topic(PARTITIONS[topic_type])
     for log in streams(transform_of(topic_type, None, GROUP), source, fold=fold):
         topic.write(log)
-    check(topic_type, source, None, [record for log in topic.logs for record in log], GROUP, fold=fold)
+    check(topic_type, (source, None), ([record for log in topic.logs for record in log], GROUP), fold=fold)
 
 
 def test_spans_begin_with_what_was_there_and_ranges_where_it_was_noted_or_at_the_beginning() -> None:
