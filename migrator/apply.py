@@ -156,7 +156,7 @@ def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: boo
         )
     run.save(manifest)
     with _going_on(run, "Everything was copied"):
-        error = look_again(run, plan.slices(), starts, times, manifest.evidence)
+        error, _ = look_again(run, plan.slices(), starts, times, manifest.evidence)
     if error is not None:
         raise error
     if plan.destination.topics[TopicType.CONFIG].fence is not None:
@@ -265,6 +265,7 @@ class Follower:
 
     def __init__(self, run: MigrationRun) -> None:
         self._run = run
+        self._producers = Producers(once=True)  # brokers remember each one for a day or a week
         manifest = run.applied()
         self._killed_before = manifest.followed is not None
         if manifest.followed is None:
@@ -302,17 +303,15 @@ class Follower:
                 for source in self._run.sources:
                     of = (job.outgoing() for job in behind if job.slice_.source_index == source.index)
                     require_writable(source.destination, chain.from_iterable(of))
-                evidence = list(copy_all(behind, Producers(once=True), SILENT))
+                evidence = list(copy_all(behind, self._producers, SILENT))
                 for index in {each.source_index for each in evidence if SkipReason.REFUSED in each.skipped}:
                     require_own_keys(self._run.sources[index].worker)
-                error = look_again(self._run, slices, before, self._at_destination, evidence)
+                error, looked = look_again(self._run, slices, before, self._at_destination, evidence)
             self._times |= noted
-            moved = {
-                Manifest.place(slice_.source_index, slice_.offset_range): slice_.offset_range.end for slice_ in slices
-            }
+            moved = {Manifest.place(each.source_index, each.offset_range): each.offset_range.end for each in slices}
             followed = Followed(
                 positions={**followed.positions, **moved},
-                destination_ends=_ends(manifest, evidence),
+                destination_ends={**_ends(manifest, evidence), **looked},
                 written=followed.written + sum(each.written for each in evidence),
             )
             # The new records were not compared yet, hence no longer "verified".

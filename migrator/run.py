@@ -73,8 +73,8 @@ class Followed(PlanPart):
 
     Attributes:
         positions: per source topic partition (``Manifest.place``) the next offset to be read.
-        destination_ends: per topic type and partition the end of what the plan wrote at the destination. Behind it lies
-            what a killed run has left, and what new workers have written.
+        destination_ends: per topic type and partition where the destination ended when nothing under the plan's keys was of
+            others. Behind it lies what a killed run has left, and what new workers have written.
         written: records written while following.
     """
 

@@ -131,7 +131,7 @@ def written_since(run: MigrationRun) -> tuple[Written, int]:
 def unreported(
     run: MigrationRun, starts: Starts, evidence: Iterable[SliceEvidence]
 ) -> tuple[Starts, Mapping[TopicType, TopicFacts]]:
-    """Return from where on topics of the destination have grown by more than was reported, and those topics as they are now.
+    """Return from where on topics of the destination have grown by more than was reported, and all topics as they are now.
 
     ``starts`` are the ends before the copies. ``CopyError``: one has grown by less.
     """
@@ -145,25 +145,26 @@ def unreported(
                 f"{each.destination_topic} has fewer records than were acknowledged to this plan: the broker lost them; roll "
                 "the plan back and apply it anew"
             )
-    more = {kind: ends for kind, ends in starts.items() if grown[kind]}
-    return more, {kind: facts[kind].since(ends) for kind, ends in more.items()}
+    return {kind: ends for kind, ends in starts.items() if grown[kind]}, facts
 
 
 def look_again(
     run: MigrationRun, slices: Sequence[CopySlice], starts: Starts, times: Spaces, evidence: Sequence[SliceEvidence]
-) -> CopyError | None:
+) -> tuple[CopyError | None, dict[TopicType, dict[int, int]]]:
     """Return the error that says what copies of slices hide of what others have written meanwhile; ``None``: nothing.
 
-    What is hidden is saved. The destination is read only if it has grown by more than was reported, and the source only if
-    that is under the plan's keys. ``starts`` are the ends before the copies, ``times`` those of what is in front of them.
+    Behind it is up to where topics have nothing of others under the plan's keys. What is hidden is saved. The destination is
+    read only if it has grown by more than was reported, and the source only if that is under the plan's keys. ``starts`` are
+    the ends before the copies, ``times`` those of what is in front of them.
 
     Raises:
         CopyError: the destination has more of the plan than was reported: a second attempt of a task may have written.
     """
-    more, facts = unreported(run, starts, evidence)
+    more, now = unreported(run, starts, evidence)
     counts = {kind: sum(each.written for each in evidence if each.topic_type is kind) for kind in more}
     lying = Counter(kind for kind, *_ in _records_since(run, more, times))
     more = {kind: ends for kind, ends in more.items() if lying[kind] != counts[kind]}
+    facts = {kind: now[kind].since(ends) for kind, ends in more.items()}
     stamped = _stamped(run, more)
     copies = _identities(run, [each for each in slices if each.topic_type in more], stamped)
     own, theirs = Counter[TopicType](), defaultdict[object, dict[bytes | None, Record]](dict)
@@ -189,7 +190,8 @@ def look_again(
             since.theirs.extend(group.lost_of(since._replace(theirs=[*theirs[space, kind].values()])))
         errors.append(group.overtaken(found[space], facts, run.plan_path))
     texts = [str(error) for error in errors if error is not None]
-    return CopyError(". ".join(texts)) if texts else None
+    looked = {kind: {**each.ends} for kind, each in now.items() if kind not in more}
+    return CopyError(". ".join(texts)) if texts else None, looked
 
 
 def _when_used(run: MigrationRun) -> str:
