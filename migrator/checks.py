@@ -314,20 +314,33 @@ def _check_source(plan: MigrationPlan, source: PlannedSource, *, may_change: boo
             require_source_unchanged(worker, found, topic, opener, may_grow=may_change)
 
 
-def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opened:
+def _check_new_group(plan: MigrationPlan, source: PlannedSource, *, may_live: bool) -> None:
+    """Check what a source becomes: the cluster, the workers that may live there already, and their keys."""
+    worker = source.destination
+    with admin_of(worker) as admin:
+        require_same_cluster(admin, source.destination_cluster, source.plan.destination_worker_config_file)
+        if not (may_live or (plan.follow and source.keeps_its_members)):
+            require_no_live_workers(admin, source.new_group_id, side="destination")
+        if not may_live:
+            require_no_open_for(worker, admin)  # new workers would not see what is written
+        if not source.plan.sealed_as_is:
+            require_keys_of(worker, [source.plan.new_space], config_facts(worker))
+
+
+def _open_destination(run: MigrationRun, admin: Admin, *, first: bool, create: bool) -> Opened:
     """Check the shared topics; with ``create`` create those that the plan says are to be created."""
     worker, topics = run.destination, run.plan.destination.topics
-    specs = [topic_spec(worker, topic_type) for topic_type, planned in topics.items() if planned.create]
-    made = create_planned(admin, plan_topics(admin, specs)) if create and specs else []
+    specs = [topic_spec(worker, topic_type) for topic_type, planned in topics.items() if planned.create and first]
+    to_make = plan_topics(admin, specs) if specs else ()  # which refuses what would be refused
+    made = create_planned(admin, to_make) if create and specs else []
     facts = read_facts(admin, {topic.topic for topic in topics.values()}, expected=create or not specs)
     settings = admin.settings_of_topics(facts)
     opened = {}
     for topic_type, planned in topics.items():
-        if planned.create and not create and planned.topic not in facts:
+        if planned.create and first and planned.topic not in facts:
             continue
         found = require_planned(facts, topic_type, planned)
-        spec = topic_spec(worker, topic_type)
-        fenced = planned.fence is not None
+        spec, fenced = topic_spec(worker, topic_type), planned.fence is not None
         check_cleanup_policy(admin, spec, settings[planned.topic], may_be_fenced=fenced)
         check_partition_count(spec, len(found.ends))
         if len(found.ends) != planned.partitions:
@@ -336,6 +349,20 @@ def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opene
             )
         opened[topic_type] = (found, planned.topic in made)
     return opened
+
+
+def _require_nothing_there(run: MigrationRun, opened: Opened, progress: Progress) -> None:
+    """Refuse a destination that holds something of what is moved, such as what an interrupted apply has left."""
+    try:
+        refuse_present(run.sources, {topic_type: topic for topic_type, (topic, _) in opened.items()}, progress)
+    except DestinationNotEmptyError as error:
+        if run.manifest is None:
+            raise
+        raise AlreadyAppliedError(
+            f"an earlier apply of this plan was interrupted after {len(run.manifest.evidence)} of "
+            f"{run.manifest.slices_planned} slices ({run.manifest_path}) and left records behind: "
+            f"{run.command('resume')} continues ({error})"
+        ) from error
 
 
 def sealings_of(sources: Iterable[PlannedSource]) -> dict[str | None, Sealing]:
@@ -354,7 +381,7 @@ def check_all(
     writes: Literal["copies", "removals"] | None = "copies",
     seals: Collection[TopicType] = (),
 ) -> Opened:
-    """Check a plan against both clusters before anything is written.
+    """Check a plan against both clusters before anything is written; ``ConnectShareError`` says what is not as planned.
 
     Args:
         run: the plan.
@@ -365,12 +392,6 @@ def check_all(
         new_workers_may_live: nothing is written at the destination.
         writes: to the destination.
         seals: the sources' topics that are written to.
-
-    Returns:
-        The destination's topics, and whether each was created now.
-
-    Raises:
-        ConnectShareError: something is not as planned, or would be refused; nothing was written.
     """
     require_access(_needs(run, writes, seals))
     if read_plan_file(run.plan_path, "plan") != run.plan_text:
@@ -380,38 +401,18 @@ def check_all(
         )
     if first:
         _require_not_applied(run)
-    plan = run.plan
     for source in run.sources:
-        _check_source(plan, source, may_change=plan.follow or source_may_change)
-    for source in run.sources:
-        worker = source.destination
-        with admin_of(worker) as admin:
-            require_same_cluster(admin, source.destination_cluster, source.plan.destination_worker_config_file)
-            if not (new_workers_may_live or (plan.follow and source.keeps_its_members)):
-                require_no_live_workers(admin, source.new_group_id, side="destination")
-            if not new_workers_may_live:
-                require_no_open_for(worker, admin)  # new workers would not see what is written
-            if not source.plan.sealed_as_is:
-                require_keys_of(worker, [source.plan.new_space], config_facts(worker))
+        _check_source(run.plan, source, may_change=run.plan.follow or source_may_change)
+        _check_new_group(run.plan, source, may_live=new_workers_may_live)
     with admin_of(run.destination) as admin:
-        opened = _open_destination(run, admin, create=create)
+        opened = _open_destination(run, admin, first=first, create=create)
         if any(made for _, made in opened.values()):  # of which nothing was known before
             require_access(_needs(run, writes, seals))
-    if not first:
+    if first:
+        _require_nothing_there(run, opened, progress)
+    else:
         for topic_type, written in run.applied().destination.items():
             require_planned({written.topic: opened[topic_type][0]}, topic_type, written)
-        return opened
-    try:
-        topics = {topic_type: topic for topic_type, (topic, _) in opened.items()}
-        refuse_present(run.sources, topics, progress)
-    except DestinationNotEmptyError as error:
-        if run.manifest is None:
-            raise
-        raise AlreadyAppliedError(
-            f"an earlier apply of this plan was interrupted after {len(run.manifest.evidence)} of "
-            f"{run.manifest.slices_planned} slices ({run.manifest_path}) and left records behind: "
-            f"{run.command('resume')} continues ({error})"
-        ) from error
     return opened
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -106,18 +106,20 @@ def preview_cutover(run: MigrationRun, how: How | None = None, progress: Progres
     """Return what a cut-over would do; writes nothing, and does not disturb a run that follows."""
     how = _require_possible(run, how)
     _check(run, how, progress)
-    return _previewed(run, how, moved_sources(run))
+    return _previewed(run, how)
 
 
-def _previewed(
-    run: MigrationRun, how: How, fenced: Sequence[MovedSource], same: Collection[str] = ()
-) -> CutoverPreview:
-    live = {source.plan.group_id: source.live_workers() for source in moved_sources(run)}
-    ids = tuple(id_ for source in fenced for id_ in source.transactional_ids())
+def _previewed(run: MigrationRun, how: How, *, alone: bool = False) -> CutoverPreview:
+    """Return what a cut-over would do, or a seal ``alone``, which new workers may live beside."""
+    sources = moved_sources(run)
+    same = frozenset(source.plan.group_id for source in sources if alone and source.keeps_its_members)
+    unfenced = _unfenced(run, sources) if alone else sources
+    live = {source.plan.group_id: source.live_workers() for source in sources}
+    ids = tuple(id_ for source in unfenced for id_ in source.transactional_ids())
     fences = () if how == "none" else run.applied().fences or fences_of(run.plan, run.sources)
-    stopped = [source.stopped(left=True) for source in moved_sources(run) if source.plan.group_id not in same]
+    stopped = [source.stopped(left=True) for source in sources if source.plan.group_id not in same]
     objections = [error for group in stopped for error in group.objections()]
-    return CutoverPreview(live, how, *preview(run, how), ids, fences, frozenset(same), objections)
+    return CutoverPreview(live, how, *preview(sources, how), ids, fences, same, objections)
 
 
 def cut_over(
@@ -130,12 +132,8 @@ def cut_over(
 ) -> CutoverResult:
     """Cut over a plan that was applied; all workers of the sources have to be stopped. May be repeated.
 
-    Args:
-        run: the plan, not locked: a process that follows it may have locked it.
-        how: to seal the source; ``None``: as :func:`default_how`.
-        timeout_s: limit for taking over from a run that follows, and for copying what is left.
-        engine: of the verification.
-        progress: of all steps.
+    ``run`` is not locked: a process that follows it may have locked it. ``how``: to seal the source, by default as
+    :func:`default_how`. ``timeout_s``: limit for taking over from a run that follows, and for copying what is left.
 
     Raises:
         LiveMembersError: workers of a source are alive.
@@ -235,9 +233,7 @@ def _catch_up(run: MigrationRun, follower: Follower, deadline: Deadline) -> int:
 
 def preview_seal(run: MigrationRun, how: Way | None = None, progress: Progress = SILENT) -> CutoverPreview:
     """Return what :func:`seal_plan` would do; writes nothing."""
-    how = _check_seal(run, how, progress)
-    same = [source.plan.group_id for source in moved_sources(run) if source.keeps_its_members]
-    return _previewed(run, how, _unfenced(run), same)
+    return _previewed(run, _check_seal(run, how, progress), alone=True)
 
 
 def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress = SILENT) -> CutoverResult:
@@ -252,8 +248,9 @@ def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress = SI
         PlanRejectedError: the cut-over has to be first, or there is no backup of what would be removed.
     """
     how = _check_seal(run, how, progress)
-    watched = watch(source for source in moved_sources(run) if not source.keeps_its_members)
-    fenced = fence(_unfenced(run), progress)
+    sources = moved_sources(run)
+    watched = watch(source for source in sources if not source.keeps_its_members)
+    fenced = fence(_unfenced(run, sources), progress)
     return CutoverResult(seal(run, how, progress, watched), None, fenced)
 
 
@@ -275,11 +272,11 @@ def _check_seal(run: MigrationRun, how: Way | None, progress: Progress) -> Way:
     return how
 
 
-def _unfenced(run: MigrationRun) -> list[MovedSource]:
+def _unfenced(run: MigrationRun, sources: Sequence[MovedSource]) -> list[MovedSource]:
     """Return the sources whose old producers are not fenced yet; new producers have fenced those of the same id."""
     if run.applied().status is MigrationStatus.CUT_OVER:
         return []
-    return [source for source in moved_sources(run) if not source.keeps_its_members]
+    return [source for source in sources if not source.keeps_its_members]
 
 
 @dataclass(frozen=True)

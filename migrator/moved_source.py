@@ -244,9 +244,8 @@ def how_to_restore(run: MigrationRun) -> str:
     return f"put them back first: {', then '.join(commands)}"
 
 
-def preview(run: MigrationRun, how: How) -> tuple[dict[str, int], tuple[str, ...]]:
+def preview(sources: Sequence[MovedSource], how: How) -> tuple[dict[str, int], tuple[str, ...]]:
     """Return how many records :func:`seal` would write to each source topic, and the connectors concerned."""
-    sources = moved_sources(run)
     topics: Counter[str] = Counter()
     for source in sources:
         for record in _seal_records(source, how):

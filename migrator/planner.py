@@ -407,12 +407,7 @@ def make_plan(
 ) -> MigrationPlan:
     """Plan a move; writes nothing to Kafka. Sharing in the worker files says the direction.
 
-    Args:
-        source_files: worker files of the clusters that are moved.
-        destination_files: worker files of where they go: one for all sources, or one for each.
-        now_ms: the time, milliseconds since the epoch.
-        intent: what the files cannot say.
-        progress: reports the reading.
+    ``destination_files``: one for all sources, or one for each. ``intent``: what the files cannot say.
 
     Raises:
         ConfigError: the files contradict each other.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import importlib
+import os
 import platform
 import re
 import threading
@@ -16,13 +17,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from connect_share.console.output import printable
-from connect_share.errors import ConnectShareError, PlanFileError
+from connect_share.errors import ConnectShareError, PlanFileError, raised_by
 from connect_share.files import writing
 from connect_share.model.records import TopicType, now_ms
 from connect_share.transform.rules import SkipReason
@@ -111,8 +112,7 @@ def evidence_of(run: MigrationRun, folder: Path | None, command: str) -> Iterato
             command begins, or there is no room.
     """
     began_ms = now_ms()
-    folder = folder or folder_of(run.plan_path)
-    _refuse_another(folder, run.plan.run_id)
+    folder = _evidence_folder(run, folder)
     # The templates' library takes as long as the brokers' first answers, and is only needed at the end.
     threading.Thread(target=importlib.import_module, args=("jinja2",), daemon=True).start()
     evidence, outcome = CommandEvidence(), DONE
@@ -133,11 +133,8 @@ def _write(
     run: MigrationRun, folder: Path, verification: Verification | None, *, command: str, began_ms: int, outcome: str
 ) -> None:
     plan, manifest, ended_ms = run.plan, run.manifest, now_ms()
-    if folder.is_symlink():
-        raise PlanFileError(f"the evidence folder {folder} is a link, which may lead anywhere: name the folder itself")
     with writing(folder, PlanFileError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _refuse_another(folder, plan.run_id)
+        _evidence_folder(run, folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     write_plan_file(folder / PLAN, run.plan_text)
     if manifest is not None:
         manifest.save(folder / MANIFEST)
@@ -173,10 +170,23 @@ def _write(
     write_plan_file(folder / REPORT, _page(run, last, runs.runs, facts))
 
 
-def _refuse_another(folder: Path, run_id: str) -> None:
-    path = folder / PLAN
-    if path.exists() and MigrationPlan.load(path).run_id != run_id:
+def unwritable(run: MigrationRun, folder: Path | None) -> Iterator[ConnectShareError]:
+    """Yield why the manifest and a backup, or the evidence, cannot be written, as far as that is known before the work."""
+    return raised_by(partial(_evidence_folder, run, folder, run.plan_path.parent))
+
+
+def _evidence_folder(run: MigrationRun, folder: Path | None, *others: Path) -> Path:
+    """Return the folder for the evidence; ``PlanFileError``: it, or another one, cannot be written to."""
+    folder = folder or folder_of(run.plan_path)
+    if folder.is_symlink():
+        raise PlanFileError(f"the evidence folder {folder} is a link, which may lead anywhere: name the folder itself")
+    for each in (*others, folder):
+        there = next(place for place in (each, *each.absolute().parents) if place.exists())
+        if not os.access(there, os.W_OK | os.X_OK) or not there.is_dir():
+            raise PlanFileError(f"{there} cannot be written to: change its rights, or choose another folder")
+    if (folder / PLAN).exists() and MigrationPlan.load(folder / PLAN).run_id != run.plan.run_id:
         raise PlanFileError(f"{folder} holds the evidence of another plan: choose another folder with --evidence")
+    return folder
 
 
 def _page(

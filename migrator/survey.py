@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from connect_share.console.options import Group, group_order
 from connect_share.contents.group_room import GroupRoom
@@ -38,6 +38,7 @@ from connect_share.worker_config import Isolation, WorkerConfig
 from connect_share.worker_config.override_policy import OWN_TOPIC_PROPERTY, is_sink
 from connect_share.worker_config.secret_values import clear_text_secrets
 from migrator.moves import require_pairs
+from migrator.plan import PlanPart
 
 MOST_WORKER_IDS: Final = 20
 """Worker ids kept for each connector: a long history of restarts must not fill the memory."""
@@ -207,11 +208,7 @@ TOPIC_CONFIGS: Final = (
 """Topic settings that matter for a move; the others are not asked for."""
 
 
-class _Fact(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class PartitionFacts(_Fact):
+class PartitionFacts(PlanPart):
     """One partition: ``start`` is the first offset kept, ``end`` the high watermark.
 
     ``transaction_open``: the last stable offset is below the end; committed readers stop there.
@@ -224,7 +221,7 @@ class PartitionFacts(_Fact):
     transaction_open: bool
 
 
-class TopicSurvey(_Fact):
+class TopicSurvey(PlanPart):
     """One topic; a missing one has no id, no partitions and no groups.
 
     Attributes:
@@ -242,7 +239,7 @@ class TopicSurvey(_Fact):
     exists: bool
     topic_id: str | None = None
     replication_factor: int | None = None
-    configs: dict[str, str] = {}
+    configs: dict[str, str] = Field(default_factory=dict)
     partitions: tuple[PartitionFacts, ...] = ()
     illegal_keys: int = 0
     groups: tuple[GroupInTopic, ...] = ()
@@ -250,14 +247,14 @@ class TopicSurvey(_Fact):
     left_out_groups: tuple[str | None, ...] = ()
 
 
-class SecretPlace(_Fact):
+class SecretPlace(PlanPart):
     """Where a secret stands in clear text."""
 
     connector: TopicText
     property: TopicText
 
 
-class ConnectorSurvey(_Fact):
+class ConnectorSurvey(PlanPart):
     """One connector of a group.
 
     Attributes:
@@ -282,7 +279,7 @@ class ConnectorSurvey(_Fact):
     worker_ids: tuple[TopicText, ...] = ()
 
 
-class GroupSurvey(_Fact):
+class GroupSurvey(PlanPart):
     """One group on one set of three topics.
 
     Attributes:
@@ -319,7 +316,7 @@ class GroupSurvey(_Fact):
     two_clusters: str | None = None
 
 
-class LargestRecord(_Fact):
+class LargestRecord(PlanPart):
     """The largest record of a source with its new key, against what the destination takes (bytes)."""
 
     largest_bytes: int
@@ -327,7 +324,7 @@ class LargestRecord(_Fact):
     fits: bool
 
 
-class MoveSurvey(_Fact):
+class MoveSurvey(PlanPart):
     """What the worker files amount to: where a source would go.
 
     Attributes:
@@ -349,7 +346,7 @@ class MoveSurvey(_Fact):
     largest: dict[TopicType, LargestRecord]
 
 
-class NameCollision(_Fact):
+class NameCollision(PlanPart):
     """A connector name in several groups of one Kafka cluster; sinks among them share ``connect-<name>``."""
 
     kafka_cluster_id: str | None
@@ -358,7 +355,7 @@ class NameCollision(_Fact):
     sinks: int
 
 
-class Survey(_Fact):
+class Survey(PlanPart):
     """All facts; ``unanswered`` names what could not be asked."""
 
     topics: tuple[TopicSurvey, ...]
@@ -632,12 +629,7 @@ def survey(
 ) -> Survey:
     """Read everything that a move between these files would touch; a missing topic is a fact.
 
-    Args:
-        source_files: worker files of the clusters that may be moved.
-        destination_files: one for all sources, or one for each; none: no move is judged.
-        progress: reports the reading.
-
-    ``ConfigError``: a file is wrong, or there are neither one destination nor as many as sources.
+    ``destination_files``: one for all sources, or one for each, else ``ConfigError``; none: no move is judged.
     """
     paired = bool(destination_files) and require_pairs(source_files, destination_files)
     files = [

@@ -15,12 +15,11 @@ from connect_share.model.records import size_of
 from migrator.bystanders import bundles
 from migrator.cli.apply import APPLY, RESUME
 from migrator.cli.options import add_plan
-from migrator.copy.copy_job import BULK, TOGETHER, CopyJob, Engine, SliceEvidence, Wave, copy_all
+from migrator.copy.copy_job import BULK, SPARK_ENGINE, TOGETHER, CopyJob, Engine, SliceEvidence, Wave, copy_all
 from spark_jobs import command_line
 from spark_jobs.session import require_single_attempts, spark_session, task_slots
 from spark_jobs.tasks import copy_in_task, run_as_tasks
 
-SPARK_ENGINE: Final = "spark"
 _BUNDLES: Final = 2
 """Tasks of a wave for each core: a resume reads the destination behind the last wave, and a wave waits for its last task."""
 _TASKS: Final = 4

@@ -12,11 +12,10 @@ from connect_share.files import Progress
 from migrator.bystanders import bundles
 from migrator.cli.cutover import VERIFY
 from migrator.cli.options import add_plan
-from migrator.copy.copy_job import TOGETHER
+from migrator.copy.copy_job import SPARK_ENGINE, TOGETHER
 from migrator.verify.equality import PairHash, StateDifference
 from migrator.verify.verification import AT_ONCE, Digests, Reading, VerifyEngine, VerifyJob, merged, verify_with
 from spark_jobs import command_line
-from spark_jobs.apply_plan import SPARK_ENGINE
 from spark_jobs.session import spark_session, task_slots, workers_hash_alike
 from spark_jobs.tasks import run_as_tasks
 

@@ -16,7 +16,7 @@ from connect_share.kafka.waits import ANSWER_S
 from migrator.apply import Lag, apply_plan, check_to_follow, follow_plan, require_made_to_follow, resume_plan
 from migrator.checks import check_all
 from migrator.cli.options import add_plan, engine_of, plan_lines
-from migrator.report import evidence_of
+from migrator.report import evidence_of, unwritable
 from migrator.run import Manifest, MigrationRun, MigrationStatus, locked_run, manifest_path, plan_command
 
 
@@ -31,7 +31,8 @@ def _apply(arguments: argparse.Namespace, _: Output) -> Steps:
         check = check_to_follow if goes_on else partial(check_all, first=True)
         with ProgressLine() as progress:
             objections = [*raised_by(partial(check, run, progress))] if arguments.dry_run else []
-        if arguments.dry_run or not arguments.yes:
+        objections += unwritable(run, arguments.evidence)
+        if arguments.dry_run or objections or not arguments.yes:
             yield Preview(plan_lines(run.plan), {"run_id": run.plan.run_id}, "apply this plan?", objections=objections)
         with evidence_of(run, arguments.evidence, "apply --follow" if arguments.follow else "apply"):
             if not goes_on:

@@ -30,7 +30,7 @@ from migrator.cutover import (
     used_since,
 )
 from migrator.moved_source import left_out
-from migrator.report import evidence_of
+from migrator.report import evidence_of, unwritable
 from migrator.run import MigrationRun, SourceFence, locked_run
 from migrator.verify.equality import Verification
 from migrator.verify.verification import verify_plan
@@ -126,7 +126,8 @@ def _cutover(arguments: argparse.Namespace, _: Output) -> Steps:
     run = MigrationRun.load(arguments.plan)
     with ProgressLine() as progress:
         shown = preview_cutover(run, arguments.seal, progress)
-    yield Preview(_cutover_lines(shown), _preview_json(shown), "cut over?", *left_out(run), shown.objections)
+    objections = [*shown.objections, *unwritable(run, arguments.evidence)]
+    yield Preview(_cutover_lines(shown), _preview_json(shown), "cut over?", *left_out(run), objections)
     with evidence_of(run, arguments.evidence, "cutover") as evidence, ProgressLine() as progress:
         result = cut_over(run, how=arguments.seal, timeout_s=arguments.timeout, progress=progress)
         evidence.verification = result.verification
@@ -140,7 +141,8 @@ def _seal(arguments: argparse.Namespace, _: Output) -> Steps:
     with locked_run(arguments.plan) as run:
         with ProgressLine() as progress:
             shown = preview_seal(run, arguments.seal, progress)
-        yield Preview(_cutover_lines(shown), _preview_json(shown), "seal?", *left_out(run), shown.objections)
+        objections = [*shown.objections, *unwritable(run, arguments.evidence)]
+        yield Preview(_cutover_lines(shown), _preview_json(shown), "seal?", *left_out(run), objections)
         with evidence_of(run, arguments.evidence, "seal"), ProgressLine() as progress:
             result = seal_plan(run, arguments.seal, progress)
     records = 0 if result.manifest.sealed is None else result.manifest.sealed.records
@@ -203,7 +205,8 @@ def _unseal(arguments: argparse.Namespace, _: Output) -> Steps:
         with ProgressLine() as progress:
             found = unseal_plan(run, dry_run=True, progress=progress)
         used = [] if found.used is None else [found.used]
-        shown, objections = (used, []) if arguments.although_used else ([], used)
+        shown = used if arguments.although_used else []
+        objections = [*(() if shown else used), *unwritable(run, arguments.evidence)]
         lines = [f"{found.connectors} connector(s) at the source get back the target state they had", *map(str, shown)]
         members = {"connectors": found.connectors, "new_workers_have_written": bool(used)}
         yield Preview(lines, members, "unseal?", *left_out(run), objections)
@@ -217,7 +220,8 @@ def _rollback(arguments: argparse.Namespace, _: Output) -> Steps:
     with locked_run(arguments.plan) as run:
         with ProgressLine() as progress:
             found = roll_back(run, dry_run=True, progress=progress)
-        objections = [used_since(found)] if found.newer and not arguments.although_used else []
+        used = [used_since(found)] if found.newer and not arguments.although_used else []
+        objections = [*used, *unwritable(run, arguments.evidence)]
         lines, members = _rollback_lines(found), _rollback_json(found)
         yield Preview(lines, members, "remove these?", found.aborted, found.refused, objections)
         with evidence_of(run, arguments.evidence, "rollback"), ProgressLine() as progress:

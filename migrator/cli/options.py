@@ -13,7 +13,7 @@ from connect_share.console.options import Parser, StrictParser, output_folder
 from connect_share.console.program import NOTHING_CHANGED
 from connect_share.files import Progress
 from connect_share.model.records import TopicType
-from migrator.copy.copy_job import LOCAL_ENGINE
+from migrator.copy.copy_job import LOCAL_ENGINE, SPARK_ENGINE
 from migrator.plan import MigrationPlan, SourceCluster, named_connectors
 from migrator.run import plan_command
 
@@ -21,19 +21,25 @@ from migrator.run import plan_command
 def engine_of(arguments: argparse.Namespace, progress: Progress, job: str, engine: str) -> Any:
     """Return what ``--engine`` names: ``None`` for this process, or the engine of a Spark job.
 
-    Spark is an extra, and imported only when it is asked for; ``UsageError``: it is not there.
+    Spark is an extra, and imported only when it is asked for.
     """
     if arguments.engine == LOCAL_ENGINE:
         return None
-    importlib.import_module("spark_jobs.session").require_spark()
     return getattr(importlib.import_module(f"spark_jobs.{job}"), engine)(progress)
+
+
+def an_engine(text: str) -> str:
+    """Return an engine that can be used here: the type of an option; ``UsageError``: it is not installed."""
+    if text == SPARK_ENGINE:
+        importlib.import_module("spark_jobs.session").require_spark()
+    return text
 
 
 def add_plan(parser: StrictParser, *, engine: bool = False) -> None:
     """Add the plan, ``--engine`` and ``--evidence``."""
     parser.add_argument("plan", metavar="PLAN", type=Path, help="the file that plan has written")
     if engine:
-        parser.add_argument("--engine", choices=(LOCAL_ENGINE, "spark"), default=LOCAL_ENGINE)
+        parser.add_argument("--engine", type=an_engine, choices=(LOCAL_ENGINE, SPARK_ENGINE), default=LOCAL_ENGINE)
     parser.add_argument(
         "--evidence",
         metavar="DIR",

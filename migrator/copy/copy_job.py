@@ -331,11 +331,8 @@ class CopyJob:
         Before :meth:`PendingCopy.finish` the caller may begin further slices with the same producers. Small slices then
         share requests; a slice of its own needs one for each partition of the destination.
 
-        Args:
-            producers: kept producers of the caller, by default those of the process.
-            existing: what an interrupted copy has left at the destination; not written again.
-            reader: what :func:`open_slices` returned; closed here.
-            on_progress: called now and then with the number of records read since the last call.
+        ``existing``: what an interrupted copy has left at the destination, which is not written again. ``reader``: what
+        :func:`open_slices` returned; closed here.
 
         Raises:
             BrokerError: reading or writing was refused; the destination may hold a part of the slice.
@@ -504,6 +501,7 @@ def _mirror(copy: PendingCopy, batch: Sequence[Message]) -> None:
 
 
 LOCAL_ENGINE: Final = "local"
+SPARK_ENGINE: Final = "spark"
 OPEN_AHEAD: Final = 1
 """Clients that fetch while the slices of one are written. A second thread would take a quarter more CPU time without a
 gain."""

@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -22,14 +24,15 @@ from connect_share.errors import (
     PlanRejectedError,
 )
 from connect_share.files import Silent
-from connect_share.kafka import client
+from connect_share.kafka import client, write
+from connect_share.kafka.read import Reader
 from connect_share.model.config_state import TargetState
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config, replay_offsets
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from migrator.apply import request_path
+from migrator.apply import Lag, request_path
 from migrator.moves import Intent
 from migrator.plan import MigrationPlan
 from migrator.run import Manifest, MigrationStatus, manifest_path, only_one
@@ -221,6 +224,28 @@ def preview_cutover_counts(plan: Path, site: Site) -> int:
     live: int = shown["live_workers"][f"{site.name}-live"]
     assert (code, "are alive: stop them all" in errors) == (live, live > 0)
     return live
+
+
+def test_following_for_long_asks_the_brokers_for_no_more(site: Site) -> None:
+    """No round needs a producer of its own, and none reads at the destination what another has looked at."""
+    plan, lags = followed_plan(site), list[int]()
+    apply_plan(plan)
+
+    def live(lag: Lag) -> None:
+        lags.append(lag.offsets)
+        if len(lags) == 1:
+            read.reset_mock()
+        site.lay_down("shared", TopicType.STATUS, [pair("other.status-connector-z", "{}", at) for at in (0, 1, 2)])
+        site.lay_down("own", TopicType.STATUS, [pair(f"status-connector-a.{len(lags)}")])
+
+    with (
+        patch.object(write, "KeptProducer", side_effect=write.KeptProducer) as made,
+        patch.object(Reader, "batches", autospec=True, side_effect=Reader.batches) as read,
+    ):
+        follow_plan(plan, stopped=lambda: len(lags) == 5, report=live)
+    ranges = [part for call in read.call_args_list for part in call.args[1] if "-shared-" in part.topic]
+    looked = Counter((part[:2], offset) for part in ranges for offset in range(part.start, part.end))
+    assert (made.call_count, sum(lags), mirrored(plan), {*looked.values()}) == (1, 4, 4, {1})
 
 
 def test_ctrl_c_ends_following_and_apply_goes_on(site: Site) -> None:
@@ -491,6 +516,17 @@ def test_what_was_mirrored_is_backed_up_before_it_is_removed(site: Site) -> None
     assert states(site)["a.b"] is TargetState.STOPPED
     own = replay_offsets(site.read(site.topic("own", TopicType.OFFSET)))
     assert own.offset("a.b", FILE) == {"position": 50}
+
+
+def test_the_evidence_of_another_plan_is_refused_before_the_question(site: Site) -> None:
+    plan, others = site.plan(site.small_source(), site.shared()), site.folder / "others"
+    others.mkdir()
+    (others / "plan.json").write_text(plan.read_text().replace(MigrationPlan.load(plan).run_id, "another"))
+    for verb in ("apply", "cutover", "seal", "unseal", "rollback"):
+        for end in ("--dry-run", "--yes"):
+            code, _, said = run(verb, plan, end, "--evidence", others)
+            assert (code, "holds the evidence of another plan" in said) == (1, True), (verb, said)
+        run_well(verb, plan, "--yes")
 
 
 def test_unsealed_followed_and_cut_over_again(site: Site) -> None:

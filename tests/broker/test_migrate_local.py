@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -145,14 +146,15 @@ def test_empty_topics(site: Site) -> None:
 def test_apply_creates_the_shared_topics_with_the_settings_of_create_topics(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source, destination = (
-        site.small_source(),
-        site.worker_file("shared", GROUP, sharing=True, config_storage_segment_ms="5000"),
-    )
+    source = site.small_source()
+    destination = site.worker_file("shared", GROUP, sharing=True, config_storage_segment_ms="5000")
     plan_path = site.plan(source, destination)
     plan = MigrationPlan.load(plan_path)
     assert all(topic.create for topic in plan.destination.topics.values())
-    assert run("apply", plan_path, "--dry-run")[0] == 0
+    for value, refused in (("-5", 2), ("5000", 0)):
+        destination.write_text(re.sub(r"(segment\.ms=).*", rf"\g<1>{value}", destination.read_text()))
+        code, _, said = run("apply", plan_path, "--dry-run")
+        assert (code, "cannot be created: " in said) == (refused, bool(refused)), said
     with site.admin() as admin:
         assert admin.describe_topics([site.topic("shared", t) for t in TopicType]) == {}
     manifest = apply_plan(plan_path)
@@ -217,11 +219,11 @@ def test_verify_of_a_finished_move_says_that_its_topic_is_lost(site: Site) -> No
     topic = site.topic("shared", TopicType.CONFIG)
     with site.admin() as admin:
         delete_known(admin, topic)
-        gone = run("verify", plan_path)
+        gone = [run(each, plan_path) for each in ("verify", "rollback")]
         with pytest.raises(LostTopicError):  # a move would make it anew, empty but for what is moved
             make_plan([site.small_source("two", "billing")], [site.shared()], now_ms=1)
         site.create_topic(admin, topic, 1, {})
-    for code, _, said in (gone, *(run(each, plan_path) for each in ("verify", "cutover", "rollback"))):
+    for code, _, said in (*gone, *(run(each, plan_path) for each in ("verify", "cutover", "rollback"))):
         assert (code, "is lost, not empty" in said) == (1, True), said
 
 

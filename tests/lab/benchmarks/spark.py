@@ -124,7 +124,7 @@ class Moves:
 
 
 def _copied(plan: Path, engine: Engine | None = None) -> None:
-    options: dict[str, Any] = {} if engine is None else {"engine": engine, "engine_name": apply_plan.SPARK_ENGINE}
+    options: dict[str, Any] = {} if engine is None else {"engine": engine, "engine_name": "spark"}
     migration_runs.apply_plan(plan, backup=False, **options)
 
 
@@ -133,7 +133,7 @@ def _resumed(plan: Path, slices: int) -> Cost:
     with contextlib.suppress(HalfDoneError):
         _copied(plan, lambda jobs: _half(jobs, slices))
     engine = apply_plan.copy_engine(Silent())
-    return _measured(lambda: migration_runs.resume_plan(plan, engine=engine, engine_name=apply_plan.SPARK_ENGINE))
+    return _measured(lambda: migration_runs.resume_plan(plan, engine=engine, engine_name="spark"))
 
 
 def _verified(plan: Path, engine: Any = None) -> Cost:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from unittest.mock import Mock
@@ -17,7 +18,7 @@ from connect_share.transform.rules import SkipReason
 from migrator import report as evidence_folder
 from migrator.copy.copy_job import SliceEvidence
 from migrator.plan import MigrationPlan
-from migrator.report import evidence_of, folder_of
+from migrator.report import evidence_of, folder_of, unwritable
 from migrator.run import Manifest, MigrationRun, MigrationStatus, Sealed, WrittenTopic, manifest_path
 from migrator.verify.equality import Mismatch, StateDifference, Verification
 from tests.support.html_page import PageReader, check_self_contained
@@ -216,7 +217,7 @@ def test_a_failure_is_recorded_and_its_own_error_comes_out(tmp_path: Path, monke
         pass
 
 
-def test_another_folder_but_not_that_of_another_plan(tmp_path: Path) -> None:
+def test_another_folder_but_not_that_of_another_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, second = tmp_path / "move.json", tmp_path / "second.json"
     a_plan(path)
     a_plan(second, run_id="r2")
@@ -234,4 +235,9 @@ def test_another_folder_but_not_that_of_another_plan(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     under_a_file = tmp_path / "file" / "x"
     with pytest.raises(PlanFileError, match="cannot be written"), evidence_of(a_run(path), under_a_file, "apply"):
-        pass
+        began.append(1)
+    assert began == []
+    monkeypatch.setattr(os, "access", lambda place, _: place != tmp_path)
+    assert [str(each).partition(":")[0] for each in unwritable(a_run(path), mine)] == [
+        f"{tmp_path} cannot be written to"
+    ]

@@ -30,6 +30,14 @@ def test_errors_are_json_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().err == f"connect-share-migrate: error: plan {missing} does not exist\n"
 
 
+def test_an_engine_that_is_not_there_is_said_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert main(["apply", "no.json", "--engine", "spark", "--dry-run"]) == 2
+    assert "Spark needs pyspark" in capsys.readouterr().err
+
+
 class Terminal(io.StringIO):
     """Collects what is written, and says that it is a terminal."""
 
