@@ -266,11 +266,9 @@ class Follower:
     def __init__(self, run: MigrationRun) -> None:
         self._run = run
         self._producers = Producers(once=True)  # brokers remember each one for a day or a week
-        manifest = run.applied()
-        self._killed_before = manifest.followed is not None
-        if manifest.followed is None:
-            manifest = run.update(followed=Followed(destination_ends=_ends(manifest)))
-        followed = manifest.followed or Followed()
+        self._killed_before = run.applied().followed is not None
+        followed = run.applied().followed or Followed(destination_ends=_ends(run.applied()))
+        run.update(followed=followed)
         self._at_destination = times_at_destination(run, followed.destination_ends)
         self._times = {slice_.name: self._times_of(slice_) for slice_ in run.plan.slices()}
 
