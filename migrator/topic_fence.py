@@ -91,10 +91,10 @@ def use_of(
         at = hash(record.key)
         living.pop(at, None)
         if original == MARKER[0]:
-            opened = seals.accepted(record)
-            fences.pop(space, None)
-            if opened is not None and (found := moved_in(opened.value)) is not None:
-                fences[space] = found
+            if (opened := seals.accepted(record)) is not None:
+                fences.pop(space, None)
+                if (found := moved_in(opened.value)) is not None:
+                    fences[space] = found
         elif not is_removal(TopicType.CONFIG, record.value):
             name = connector_of(TopicType.CONFIG, original) if space in named else None
             living[at] = space, name or ""

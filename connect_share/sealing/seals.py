@@ -282,8 +282,8 @@ class TopicSeals:
         """Return what moves the position and nothing else: a reader that remembers less applies the record, and moves."""
         if self._topic_type is not TopicType.CONFIG:
             return None
-        key, value = MARKER
-        return self._with(record, self._prefix + key, value)
+        # Not the marker itself, which lifts the fence of a group that was moved away.
+        return self._with(record, self._prefix + MARKER[0] + b" ", JSON_NULL)
 
     @staticmethod
     def _with(record: Record, key: bytes, value: bytes | None, sealed_ms: int | None = None) -> Record:

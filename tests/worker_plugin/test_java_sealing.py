@@ -23,17 +23,8 @@ CASES = 1_000
 GOOD = b64encode(bytes(range(32))).decode()
 RINGS = (key_text(7), key_text(4_294_967_295, 7), key_text(7, 1, 2_147_483_648))
 PIECES = ("7", "8", "0", "07", "+7", "4294967295", "4294967296", "99999999999", ":", ":", ":", ",", ",", " ", "\t", "=")
-TEXTS = (
-    GOOD,
-    GOOD,
-    GOOD[:-1],
-    GOOD[:-2] + "9=",
-    b64encode(bytes(31)).decode(),
-    b64encode(bytes(33)).decode(),
-    "ä",
-    "-",
-    "_",
-)
+WRONG = (GOOD[:-1], GOOD[:-2] + "9=", *(b64encode(bytes(size)).decode() for size in (31, 33)))
+TEXTS = (GOOD, GOOD, *WRONG, "ä", "-", "_")
 
 
 def random_keys(rng: random.Random) -> str:
@@ -107,16 +98,8 @@ def test_java_answers_as_python(run_java: RunJava) -> None:
         )
         assert opened == Opened(None if case["value"] is None else bytes.fromhex(case["value"]), case["written_ms"])
     # All kinds of answers occur, often enough to mean something.
-    for words in (
-        "FORGED",
-        "MALFORMED",
-        "UNKNOWN_KEY",
-        "removal",
-        "4294967295",
-        "is empty",
-        "has no colon",
-        "has no key id",
-    ):
+    words_of_many = ("FORGED", "MALFORMED", "UNKNOWN_KEY", "removal", "4294967295")
+    for words in (*words_of_many, "is empty", "has no colon", "has no key id"):
         assert sum(words in answer for answer in answers) > 20, words
     for words in ("has no base64", "has no whole base64", "again; an id names"):
         assert sum(words in answer for answer in answers) > 5, words

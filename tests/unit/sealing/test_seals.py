@@ -27,12 +27,13 @@ from connect_share import (
 from connect_share.model.config import (
     ConfigFold,
     connector_config_record,
+    moved_record,
     target_state_record,
     task_commit_record,
     task_config_record,
     task_count_record,
 )
-from connect_share.model.config_state import TargetState
+from connect_share.model.config_state import Moved, TargetState
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.sealing import Refusal, TopicSeals
@@ -191,13 +192,17 @@ def test_without_keys_everything_plain_passes_and_nothing_sealed(
 def test_a_replay_is_refused_and_moves_the_position_of_the_config_topic() -> None:
     step, fold = seals(), ConfigFold(GROUP)
     newest = sealed(record(value=b'{"properties":{"v":"2"}}', offset=4), written_ms=NOW + 120_000)
-    first, second = step.open_all([newest, sealed(record(offset=9), written_ms=NOW)])
-    assert (second.key, second.value) == (b"com.acme.target-state-", b"null")
-    fold.apply(first)
-    fold.apply(second)
+    key, fence = moved_record(Moved("plan.json", "run"))
+    fenced = sealed(record(GROUP.prefix + key, fence, 5))
+    for seen in step.open_all([newest, fenced, *(replace(each, offset=8) for each in (fenced, newest))]):
+        fold.apply(seen)
+    (moves,) = step.open_all([sealed(record(offset=9), written_ms=NOW)])
+    assert (moves.key, moves.value) == (b"com.acme.target-state- ", b"null")
+    assert fold.apply(moves) == []
     state = fold.snapshot()
-    assert state.offset == 10
+    assert (state.offset, state.moved) == (10, Moved("plan.json", "run"))
     assert state.connector_config("c") == {"v": "2"}
+    assert step.accepted(fenced) is None
     assert step.refused == {Refusal.REPLAYED: 1}
     fresh = ConfigFold(GROUP)
     for seen in seals().open_all([sealed(record(offset=9), written_ms=NOW)]):  # nobody remembers the newer one
@@ -226,7 +231,7 @@ def test_values_of_one_millisecond_count_in_the_order_of_the_log_and_once() -> N
     first, second = (sealed(record(value=value), written_ms=NOW) for value in (VALUE, b"null"))
     step = seals()
     found = [(each.key, each.value) for each in step.open_all([first, second, first, second, second])]
-    moves = (b"com.acme.target-state-", b"null")
+    moves = (b"com.acme.target-state- ", b"null")
     assert found == [(CONNECTOR, VALUE), (CONNECTOR, b"null"), moves, moves, moves]
     assert (step.repeated, step.refused) == (2, {Refusal.REPLAYED: 1})
 

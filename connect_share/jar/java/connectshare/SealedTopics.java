@@ -26,7 +26,8 @@ final class SealedTopics {
     private static final long AHEAD_MS = 3_600_000;
     private static final Logger LOG = LoggerFactory.getLogger(TopicSharingInterceptor.class);
     private static final byte[] JSON_NULL = "null".getBytes(StandardCharsets.US_ASCII);
-    private static final String MARKER = "target-state-";
+    // Not MovedGroup.KEY itself: JSON null there lifts the fence of a group that was moved away.
+    private static final String MOVES_ONLY = MovedGroup.KEY + " ";
 
     private final Settings settings;
     private final Seal seal;
@@ -171,8 +172,8 @@ final class SealedTopics {
             }
             if (again) {
                 // It moves the position and nothing else: a reader that remembers less accepts the record, and moves.
-                Object marker = original instanceof String ? MARKER : bytes(MARKER);
-                return type != TopicType.CONFIG ? null : RecordCopies.with(record, marker, JSON_NULL.clone());
+                Object moves = original instanceof String ? MOVES_ONLY : bytes(MOVES_ONLY);
+                return type != TopicType.CONFIG ? null : RecordCopies.with(record, moves, JSON_NULL.clone());
             }
             if (type == TopicType.CONFIG) {
                 noteKey(record, original instanceof String ? (String) original : new String(bytes(original), StandardCharsets.UTF_8), value,

@@ -193,7 +193,7 @@ final class SealChecks {
                     List<ConsumerRecord<Object, Object>> got = later(worker.first, read(Worker.TOPICS[type], 0, 7, key, old));
                     equal(got.size(), type == 0 ? 1 : 0, "moves");
                     if (type == 0) {
-                        equal(got.get(0).key(), "target-state-", "marker");
+                        equal(got.get(0).key(), "target-state- ", "not what lifts a fence");
                         equal(got.get(0).value(), NULL, "marker");
                         equal(got.get(0).offset(), 7L, "marker");
                     }
