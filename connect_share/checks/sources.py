@@ -68,6 +68,10 @@ class GroupRecords:
         """Take the next record; ``applied`` is what its workers apply in its place."""
         if topic_type is TopicType.OFFSET:
             return  # there may be millions, and their state is all that is needed
+        if applied is not None and topic_type is TopicType.CONFIG:
+            self.history.add([applied])
+        if applied is not None and not (applied.key or b"").endswith(original):
+            return  # it stands in the place of a replay
         if applied is not None and is_removal(topic_type, applied.value):
             self.odd_keys.discard(key_text(original))
         elif b"." in original and len(self.odd_keys) < _MOST_KEPT and _is_odd(topic_type, original):
@@ -75,10 +79,7 @@ class GroupRecords:
         if applied is None:
             if topic_type is TopicType.CONFIG and len(self.refused) < _MOST_KEPT:
                 self.refused.add(hash(original))
-            return
-        if topic_type is TopicType.CONFIG:
-            self.history.add([applied])
-        elif (applied.key or b"").endswith(original):  # else it stands in the place of a replay
+        elif topic_type is TopicType.STATUS:
             self._add_status(original, applied)
 
     def _add_status(self, original: bytes, record: Record) -> None:

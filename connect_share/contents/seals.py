@@ -93,11 +93,13 @@ class SealCount:
     def note_life(self, record: Record, key: bytes, *, accepted: bool, removal: bool) -> None:
         """Note whether a key lives after this record, which is not counted yet.
 
-        What is refused changes nothing. Nothing plain removes what is sealed, unless its workers are known to accept it.
+        What is refused takes no life. Nothing plain removes what is sealed, unless its workers are known to accept it.
         """
-        before = self.newest.get(key)
-        if is_sealed(record.value) or (accepted and (self.known or before is None or before.kind is SealKind.PLAIN)):
-            self.living[key] = 0 if removal else kept_bytes(record.value) or 1
+        before, life = self.newest.get(key), 0 if removal else kept_bytes(record.value) or 1
+        if is_sealed(record.value) and self.known and not accepted:
+            self.living.setdefault(key, life)
+        elif is_sealed(record.value) or (accepted and (self.known or before is None or before.kind is SealKind.PLAIN)):
+            self.living[key] = life
 
     def add(self, record: Record, key: bytes, *, accepted: bool) -> None:
         """Count the next record of the group; ``accepted`` by its workers, as far as that is known."""

@@ -80,7 +80,8 @@ class FollowedGroup(GroupFold):
         opened, self._is_old = self.open(record), True
         if not self.is_folded:
             return
-        if opened is None and (self.seals is not None or not is_sealed(record.value)):
+        is_own = opened is not None and opened.key == record.key  # else it is refused, or what moves the position only
+        if not is_own and (self.seals is not None or not is_sealed(record.value)):
             self.living += is_sealed(record.value)  # what is refused takes no room
             return
         before, size = self._sizes.get(at := hash(record.key)), 1 + (0 if opened is None else kept_bytes(record.value))

@@ -114,6 +114,7 @@ def test_what_is_refused_in_another_partition_covers_nothing(refused: list[bytes
     read.insert(data.draw(st.integers(0, len(refused))), good)
     count = counted(read, owner=sharing_worker(keys=key_text(7)))
     assert (count.newest[PARTITION].kind, count.records) == (SealKind.SEALED, len(read))
+    assert count.living[PARTITION]
 
 
 def test_a_group_whose_name_is_none_is_no_group() -> None:

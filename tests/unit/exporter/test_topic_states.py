@@ -18,13 +18,13 @@ from connect_share.exporter import metrics, topic_states
 from connect_share.exporter.metrics import TopicMetrics, label
 from connect_share.exporter.topic_states import TopicStates
 from connect_share.kafka.create import TopicSpec
-from connect_share.model.keys import ClusterGroupId
+from connect_share.model.keys import ClusterGroupId, SkipKind
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import SEALING_PROPERTY
 from connect_share.worker_config import WorkerConfig
 from tests.support.checked import folded
 from tests.support.hostile_records import HostileRecords
-from tests.support.sealed import GROUP, key_text, sharing_worker
+from tests.support.sealed import GROUP, key_text, sealed, sharing_worker
 
 
 @dataclass
@@ -151,8 +151,8 @@ def test_connectors_and_tasks_are_shared_out(monkeypatch: pytest.MonkeyPatch) ->
     "worker", [None, sharing_worker("other", keys=key_text(7))], ids=["no file", "another group's"]
 )
 def test_a_sealed_group_has_counts_and_no_state(worker: WorkerConfig | None) -> None:
-    sealed = bytes([1]) + bytes(60)
-    text = answer(followed((TopicType.CONFIG, [record("g.connector-a", sealed)]), worker=worker), {})
+    looks_sealed = record("g.connector-a", bytes([1]) + bytes(60))
+    text = answer(followed((TopicType.CONFIG, [looks_sealed]), worker=worker), {})
     assert 'connect_share_group_sealed{group="g",topic="config"} 1.0' in text
     assert 'connect_share_group_live_members{group="g"} 0.0' in text
     assert "kafka_connect_connectors_count{" not in text
@@ -171,13 +171,21 @@ SEALED_KEYS = {
 def test_what_the_workers_of_a_file_refuse_is_counted_as_refused(topic_type: TopicType, keys: str | None) -> None:
     """As the console counts it: the alert is for records that look sealed and were not written by the group."""
     worker = sharing_worker(GROUP, keys=keys, **({SEALING_PROPERTY: "off"} if keys is None else {}))
-    sealed = record(SEALED_KEYS[topic_type], bytes([1, 0, 0, 0, 7]) + bytes(60))
-    text = answer(followed((topic_type, [sealed]), worker=worker))
+    refused = record(SEALED_KEYS[topic_type], bytes([1, 0, 0, 0, 7]) + bytes(60))
+    text = answer(followed((topic_type, [refused]), worker=worker))
     topic = f'topic="{topic_type.value}"'
     assert f'connect_share_group_skipped_records_total{{group="com.acme",reason="refused",{topic}}} 1.0' in text
     assert f'connect_share_group_sealed{{group="com.acme",{topic}}} 0.0' in text
-    (note,) = folded(topic_type, [sealed], worker=worker).notes
+    (note,) = folded(topic_type, [refused], worker=worker).notes
     assert "com.acme were refused (1 " in note
+
+
+def test_a_removal_that_is_written_again_removes_nothing() -> None:
+    made = [record("com.acme.connector-a", value, offset=at) for at, value in enumerate((b"null", CONFIGURED))]
+    log = [sealed(each, written_ms=each.offset) for each in made]
+    (topic,) = followed((TopicType.CONFIG, [*log, log[0]]), worker=sharing_worker(keys=key_text(7)))
+    (state,) = topic.states.groups()
+    assert (state.living, state.skipped) == (2, {SkipKind.REFUSED: 1})  # what is refused counts, too
 
 
 def test_a_time_in_the_future_is_now_and_none_is_none() -> None:
