@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from heapq import heappop, heappush
 from typing import Any, ClassVar, Final, TypeVar, assert_never
 
 from connect_share.errors import KeyFormatError, ValueFormatError, command_line
@@ -211,6 +212,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _LONGEST_RECENT: Final = 500
+_MOST_OUTDATED: Final = 1_000
 _STATES: Final = {state.value: state for state in State}
 
 
@@ -322,6 +324,8 @@ class StatusFold(Fold, _Statuses):
         _Statuses.__init__(self, {}, {}, {})
         self.clusters: PlainClusterWatch = PlainClusterWatch()
         self._removed_at_ms: dict[str, int] = {}
+        # Of connectors with tasks that outlived a removal: a heap of their times and numbers, some of them outdated.
+        self._ages: dict[str, list[tuple[int, int]]] = {}
         self._stale: dict[ConnectorTaskId, tuple[int, TaskStatus]] = {}
 
     def snapshot(self) -> StatusSnapshot:
@@ -355,7 +359,7 @@ class StatusFold(Fold, _Statuses):
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Replace the whole state by what :meth:`saved` returned."""
         self._connectors = {name: ConnectorStatus(name, *_fields(plain)) for name, plain in saved["connectors"].items()}
-        self._tasks, self._topics, self._stale = {}, {}, {}
+        self._tasks, self._topics, self._stale, self._ages = {}, {}, {}, {}
         for name, task, timestamp_ms, plain in saved["tasks"]:
             status = TaskStatus(ConnectorTaskId(name, task), *_fields(plain))
             self._tasks.setdefault(name, {})[task] = (timestamp_ms, status)
@@ -405,12 +409,18 @@ class StatusFold(Fold, _Statuses):
         at_ms = decisive_ms(record)
         removed_at_ms = max(at_ms, self._removed_at_ms.get(connector, at_ms))
         self._removed_at_ms[connector] = removed_at_ms
-        statuses = self._tasks.get(connector, {})
-        gone = [task for task, (timestamp_ms, _) in statuses.items() if timestamp_ms <= removed_at_ms]
-        for task in gone:
-            _drop(self._tasks, connector, task)
+        # Any writer may remove a connector as often as it likes: not all of its tasks are looked at each time.
+        ages = self._ages.get(connector)
+        if ages is None and connector in self._tasks:
+            ages = self._ages[connector] = sorted((at, task) for task, (at, _) in self._tasks[connector].items())
+        while ages and ages[0][0] <= removed_at_ms:
+            timestamp_ms, number = heappop(ages)
+            if self._tasks.get(connector, {}).get(number, (None,))[0] != timestamp_ms:
+                continue
+            task_id = ConnectorTaskId(connector, number)
+            self._drop_task(task_id)
             # The partitions may be read in any order: with the tombstone first, the stale status would have been stored.
-            stale = self._stale.pop(ConnectorTaskId(connector, task), None)
+            stale = self._stale.pop(task_id, None)
             if stale is not None:
                 self._take(*stale)
 
@@ -420,7 +430,7 @@ class StatusFold(Fold, _Statuses):
             raise KeyFormatError("the key holds no task number")
         counts, fields = self._counting(record, _status)
         if fields is None or counts is not record:
-            _drop(self._tasks, task.connector, task.task)
+            self._drop_task(task)
             self._stale.pop(task, None)
         if fields is not None and not self._take(decisive_ms(counts), TaskStatus(task, *fields)):
             self.skipped[SkipKind.STALE] += 1
@@ -466,10 +476,20 @@ class StatusFold(Fold, _Statuses):
         if self._stale:
             self._stale.pop(task, None)
         if timestamp_ms <= self._removed_at_ms.get(task.connector, timestamp_ms - 1):
-            _drop(self._tasks, task.connector, task.task)
+            self._drop_task(task)
             return False
-        self._tasks.setdefault(task.connector, {})[task.task] = (timestamp_ms, status)
+        tasks = self._tasks.setdefault(task.connector, {})
+        tasks[task.task] = (timestamp_ms, status)
+        if (ages := self._ages.get(task.connector)) is not None:
+            heappush(ages, (timestamp_ms, task.task))
+            if len(ages) > 2 * len(tasks) + _MOST_OUTDATED:
+                del self._ages[task.connector]  # the next removal makes it anew
         return True
+
+    def _drop_task(self, task: ConnectorTaskId) -> None:
+        _drop(self._tasks, task.connector, task.task)
+        if task.connector not in self._tasks:
+            self._ages.pop(task.connector, None)
 
     def _topic(self, rest: str, record: Record) -> None:
         connector, topic = connector_and_topic(rest) or ("", "")

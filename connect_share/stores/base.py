@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -178,7 +177,7 @@ class StoreOptions(TypedDict, total=False):
     kafka: MemoryKafka | None
 
 
-class KafkaTopicBasedBackingStore(ABC):
+class KafkaTopicBasedBackingStore:
     """A store over one compacted internal topic; the three stores derive from it.
 
     Source: ``KafkaTopicBasedBackingStore``.
@@ -346,9 +345,11 @@ class KafkaTopicBasedBackingStore(ABC):
             self._compacted_log.check_topic()
         return self._state_lock
 
-    @abstractmethod
     def _apply(self, records: Sequence[Record]) -> None:
         """Apply the next records; called by the log, from one thread at a time."""
+        with self._state_lock:
+            for record in records:
+                self._fold.apply(record)
 
     def prepare(self) -> CompactedLog:
         """Make the log before :meth:`start`: one that is read together with others takes records from now on."""

@@ -32,7 +32,7 @@ from connect_share.model.offsets import (
     partition_identity,
     validate_offset_map,
 )
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import TopicType
 from connect_share.stores.base import (
     FENCE_GUARD_S,
     NOT_GIVEN,
@@ -585,8 +585,3 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
     def _value(self, values: Mapping[bytes, bytes], key: bytes) -> bytes | None:
         original = own_key(TopicType.OFFSET, key, self._group)
         return None if original is None else values.get(original)
-
-    def _apply(self, records: Sequence[Record]) -> None:
-        with self._state_lock:
-            for record in records:
-                self._fold.apply(record)

@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Final, Protocol, Unpack, overload
 
 from connect_share.errors import AuthorizationError, BrokerError
@@ -14,7 +13,7 @@ from connect_share.kafka.client import Deadline, is_unknown_topic
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
 from connect_share.log.threads import JobThread, SafeCondition
 from connect_share.model import writable as wire
-from connect_share.model.keys import Key, StatusKey, own_key, parse
+from connect_share.model.keys import StatusKey, own_key, subject_of
 from connect_share.model.limited_log import LimitedLog
 from connect_share.model.records import ConnectorTaskId, Record, TopicType, now_ms
 from connect_share.model.status import ConnectorStatus, StatusFold, StatusSnapshot, TaskStatus, TopicStatus
@@ -106,7 +105,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         self._state_lock = threading.RLock()
         self._fold: StatusFold = StatusFold(self._group)
         self._fold.places.partitions = self._partition_count
-        self._entries: dict[bytes, _Entry] = {}
+        self._sent: dict[str, dict[bytes, object]] = {}  # by connector and key; a new object after each removal
         self._unwritten: dict[bytes, object] = {}
         self._writes_ended = SafeCondition(self._state_lock)
         self._refusals = LimitedLog(_logger, at_first=1, every_s=30.0)
@@ -189,7 +188,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
     def connectors(self) -> frozenset[str]:
         """Name the connectors that have a status, or of which one was put."""
         with self._at_rest():
-            pending = {entry.connector for entry in self._entries.values() if entry.is_connector}
+            pending = {name for name, sent in self._sent.items() if StatusKey.CONNECTOR.key(name) in sent}
             return self._fold.connectors() | pending
 
     def snapshot(self) -> StatusSnapshot:
@@ -203,16 +202,15 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
 
     def _send_status(self, status: ConnectorStatus | TaskStatus, *, safe: bool) -> None:
         key, value = wire.status_record(status)
-        is_connector = isinstance(status, ConnectorStatus)
         connector = status.task_id.connector if isinstance(status, TaskStatus) else status.connector
         with self._state_lock:
             self._last_generation_sent = status.generation
-            entry = self._entries.setdefault(key, _Entry(connector, is_connector))
+            sent = self._sent.setdefault(connector, {}).setdefault(key, object())
             if safe and not self._may_replace(status):
                 return
 
         def still_wanted() -> bool:
-            if entry.deleted or status.generation != self._last_generation_sent:
+            if self._sent.get(connector, {}).get(key) is not sent or status.generation != self._last_generation_sent:
                 return False
             return not safe or self._may_replace(status)
 
@@ -277,22 +275,30 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         with self._state_lock:
             for record in records:
                 self._fold.apply(record)
-                if record.value is None and record.key is not None:
-                    self._check_clock(record)
-                    if self._entries:
-                        self._forget(record.key)
+                if record.value is None:
+                    self._note_removal(record)
             found = self._fold.clusters.found
         if found is not None and not self._logged_two_clusters:
             self._logged_two_clusters = True
             _logger.warning("%s", found.warning(self.topic))
 
-    def _check_clock(self, record: Record) -> None:
-        """Warn of a removal dated in the future: it removes task statuses that are not later than itself, new ones too."""
+    def _note_removal(self, record: Record) -> None:
+        """Stop retries for what a tombstone removed: the connector with its tasks, or the task.
+
+        Warn of one dated in the future: it removes task statuses that are not later than itself, new ones too.
+        """
         ahead_ms = record.timestamp_ms - now_ms()
-        if ahead_ms < AHEAD_MS or self._logged_clocks:
+        if not self._sent and ahead_ms < AHEAD_MS:
             return
-        key = self._own_key(record.key or b"")
-        if key is not None and key.kind is StatusKey.CONNECTOR:
+        original = own_key(TopicType.STATUS, record.key or b"", self._group)
+        subject = None if original is None else subject_of(TopicType.STATUS, original)
+        if original is None or subject is None:
+            return
+        is_connector, sent = subject.kind is StatusKey.CONNECTOR, self._sent.get(subject.connector, {})
+        sent.pop(original, None)
+        if is_connector or not sent:
+            self._sent.pop(subject.connector, None)
+        if is_connector and ahead_ms >= AHEAD_MS and not self._logged_clocks:
             self._logged_clocks = True
             _logger.warning(
                 "The removal at %s is dated %d s ahead of the clock here: until then, task statuses of a new "
@@ -300,24 +306,6 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
                 record.place,
                 ahead_ms // 1000,
             )
-
-    def _forget(self, wire_key: bytes) -> None:
-        """Stop retries for what a tombstone removed: the connector with its tasks, or the task."""
-        key = self._own_key(wire_key)
-        if key is None:
-            return
-        removed = [key.original]
-        if key.kind is StatusKey.CONNECTOR:
-            connector = key.rest
-            removed += [original for original, entry in self._entries.items() if entry.connector == connector]
-        for original in removed:
-            entry = self._entries.pop(original, None)
-            if entry is not None:
-                entry.deleted = True
-
-    def _own_key(self, wire_key: bytes) -> Key | None:
-        original = own_key(TopicType.STATUS, wire_key, self._group)
-        return None if original is None else parse(TopicType.STATUS, original)
 
 
 def _may_pass(error: BaseException) -> bool:
@@ -328,12 +316,3 @@ def _may_pass(error: BaseException) -> bool:
         or error.name == "INVALID_MSG"  # damaged on the way
         or isinstance(error, AuthorizationError)
     )
-
-
-@dataclass(slots=True)
-class _Entry:
-    """What was sent about one connector or task."""
-
-    connector: str
-    is_connector: bool
-    deleted: bool = False

@@ -43,14 +43,8 @@ TOPIC = {"topic": {"name": "tp", "connector": "foo", "task": 0, "discoverTimesta
 @pytest.mark.parametrize(
     "key",
     [
-        "status-unknown",
-        "status-connector-",
-        "status-task-",
-        "status-task-foo-source-#",
-        "status-topic-",
-        "status-topic-:connector-",
-        "status-topic-foo:",
-        "status-topic-foo:connector-",
+        *("status-unknown", "status-connector-", "status-task-", "status-task-foo-source-#"),
+        *("status-topic-", "status-topic-:connector-", "status-topic-foo:", "status-topic-foo:connector-"),
     ],
 )
 def test_case_42_bad_keys_are_discarded(key: str) -> None:
@@ -68,15 +62,10 @@ def test_case_42_bad_keys_are_discarded(key: str) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        b"invalid",
-        b"",
-        b"null",
-        [],
+        *(b"invalid", b"", b"null", []),
         status("running", 1),
         {**status("RUNNING", 1), "trace": 1},
-        {**status("RUNNING", 1), "generation": 1.0},
-        {**status("RUNNING", 1), "generation": "1"},
-        {**status("RUNNING", 1), "generation": True},
+        *({**status("RUNNING", 1), "generation": other} for other in (1.0, "1", True)),
         {"trace": None, "worker_id": "w", "generation": 1},
     ],
 )
@@ -113,9 +102,8 @@ def test_bad_topic_values_are_discarded(value: Any) -> None:
 
 
 def test_a_missing_worker_id_is_accepted() -> None:
-    seen = replay_status([record("status-connector-foo", {"state": "RUNNING", "generation": 1})]).connector_status(
-        "foo"
-    )
+    found = replay_status([record("status-connector-foo", {"state": "RUNNING", "generation": 1})])
+    seen = found.connector_status("foo")
     assert seen == ConnectorStatus("foo", State.RUNNING, None, 1)
 
 
@@ -181,6 +169,21 @@ def test_of_what_was_outdone_the_newest_is_enough_in_any_order_of_partitions(ste
     for first in (0, 1):
         other_order = sorted(log, key=lambda each: each.partition != first)
         assert replay_status(other_order).task_status(TASK) == fold.task_status(TASK)
+
+
+def test_not_all_tasks_are_looked_at_each_time_their_connector_is_removed() -> None:
+    fold = StatusFold()
+    for at in range(10, 60):
+        fold.apply(record(f"status-task-foo-{at}", status("RUNNING", 1), at=at))
+    fold.apply(record("status-connector-foo", None, at=10))
+    outlived = fold._ages["foo"]
+    fold.apply(record("status-connector-foo", None, at=49))
+    assert fold._ages["foo"] is outlived
+    assert [each.task_id.task for each in fold.task_statuses("foo")] == [*range(50, 60)]
+    for _ in range(5_000):  # what is outdated is not kept for ever, either
+        fold.apply(record("status-task-foo-59", status("RUNNING", 1), at=90))
+    fold.apply(record("status-connector-foo", None, at=89))
+    assert ([each.task_id.task for each in fold.task_statuses("foo")], len(fold._ages["foo"])) == ([59], 1)
 
 
 def test_only_plain_statuses_count_and_worker_ids_are_escaped() -> None:
