@@ -251,7 +251,7 @@ class Admin:
         for that one when it has died.
         """
         with contextlib.suppress(client.KafkaException):  # the call itself says what is wrong
-            self._client.list_topics(timeout=max(0.1, min(_LOOK_S, self._timeout_s, limit_s)))
+            uninterrupted(lambda: self._client.list_topics(timeout=max(0.1, min(_LOOK_S, self._timeout_s, limit_s))))
 
     def _retried(self, ask: Callable[[float], T], timeout_s: float | None = None) -> T:
         with Awaited(f"an answer of {self.bootstrap_servers}"):
@@ -602,7 +602,7 @@ class Admin:
         def ask(timeout_s: float) -> list[Any]:
             named = {} if group_id is None else {"group": group_id}
             try:
-                groups = list(self._list_groups(timeout=timeout_s, **named))
+                groups = list(uninterrupted(lambda: self._list_groups(timeout=timeout_s, **named)))
             except client.KafkaException as exc:
                 raise translate(exc, "listing Connect groups") from exc
             for group in groups:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -30,12 +31,13 @@ def is_in_callback(frame: FrameType | None) -> bool:
 
 
 def uninterrupted(call: Callable[[], T]) -> T:
-    """Return what a call of the C library returns, made in a thread where no handler of a signal runs.
+    """Return what a call of the C library returns, made where no handler of a signal runs, and no exception is handled.
 
     While it converts texts, the library (2.16.1) puts a ``TypeError`` or ``ValueError`` of its own in the place of what such
-    a handler raises. The waiting main thread raises that itself; what the call returns is dropped then.
+    a handler raises. The waiting main thread raises that itself; what the call returns is dropped then. And where a call
+    raises, the library keeps for ever the exception that is being handled, with the frames of its trace, and their clients.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() and sys.exc_info()[1] is None:
         return call()
     outcome: SimpleQueue[Future[T]] = SimpleQueue()
 

@@ -315,6 +315,4 @@ class Tail:
             return recreated
         except BrokerError:
             pass
-        if isinstance(error, BrokerError):
-            return error
-        return translate(error, f"reading topic {self.topic}", "READ")
+        return error if isinstance(error, BrokerError) else translate(error, f"reading topic {self.topic}", "READ")

@@ -482,7 +482,6 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
                 values = self._fold.values
                 return {key: self._value(values, key) for key in wanted}
 
-        future: Future[dict[bytes, bytes | None]]
         try:
             with self._lifecycle:
                 compacted_log = self._log
@@ -490,7 +489,7 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
                     self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="offset-reader")
                 return self._readers.submit(read)
         except (ConnectShareError, RuntimeError) as error:
-            future = Future()
+            future: Future[dict[bytes, bytes | None]] = Future()
             future.set_exception(
                 error if isinstance(error, ConnectShareError) else StoreClosedError("the offset store was stopped")
             )
