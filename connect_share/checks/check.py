@@ -21,9 +21,9 @@ from connect_share.model.records import TopicType
 _LAST: Final = 1_000
 
 
-def add_check_options(parser: Parser) -> None:
+def add_check_options(parser: Parser, *, folds: bool = True) -> None:
     """Add where the topics are, and which findings are wanted."""
-    add_topics(parser)
+    add_topics(parser, folds=folds)
     what = parser.add_argument_group("what is checked")
     add_groups(what, "only ", "; every group by default")
     add_ignore(what)
@@ -42,7 +42,7 @@ class Check:
         refuses_group: why its command takes no ``--group``, unless that chooses a worker file of a folder; empty: it does.
         place: in lists of checks, causes before what follows from them; those that do not say it are the last.
         run: its command, if findings are not all that it prints.
-        options, examples, timeout_s, after_interruption: of that command.
+        options, examples, timeout_s: of that command.
     """
 
     name: str
@@ -59,7 +59,6 @@ class Check:
     options: Callable[[Parser], object] = add_check_options
     examples: Sequence[str] = ("-w worker.properties", "-w worker.properties --output json")
     timeout_s: float = DEFAULT_TIMEOUT_S
-    after_interruption: Callable[[argparse.Namespace], str] | None = None
 
     def command(self) -> Command:
         """Return its command."""
@@ -71,7 +70,6 @@ class Check:
             examples=[f"connect-share check {self.name} {each}" for each in self.examples],
             options=self.options,
             timeout_s=self.timeout_s,
-            after_interruption=self.after_interruption,
         )
 
     def missing(self, sources: CheckSources) -> list[str]:

@@ -12,7 +12,7 @@ from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity
 from connect_share.console.options import Parser, add_groups, add_topics, groups_of, seconds, shown_group, topic_set_of
 from connect_share.console.output import Output, Result, plural
-from connect_share.console.program import NOTHING_CHANGED, STAYS, Preview, Steps
+from connect_share.console.program import Preview, Steps
 from connect_share.contents.advice import SettingChange
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.startup import (
@@ -169,10 +169,6 @@ def _change(admin: Admin, changes: Mapping[str, list[SettingChange]], out: Outpu
             out.note(f"{topic}: changed")
 
 
-def _interrupted(arguments: argparse.Namespace) -> str:
-    return STAYS if arguments.apply and not arguments.dry_run else NOTHING_CHANGED
-
-
 CHECK: Final = Check(
     "startup",
     "what does a start cost, and which topic settings make it cheaper?",
@@ -181,7 +177,6 @@ CHECK: Final = Check(
     "Exit code 1 if a setting is worth changing, something is wrong in a topic, or a start takes longer than --limit.",
     lambda sources: findings_of(sources.profile),
     needs=tuple(TopicType),
-    after_interruption=_interrupted,
     place=70,
     run=_check_startup,
     options=_add_options,

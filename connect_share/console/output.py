@@ -262,14 +262,10 @@ class Output:
             self._print(printable(line), self._stdout)
 
     def note(self, *texts: str) -> None:
-        """Print what is not the result."""
-        for text in texts:
-            self._print(f"{self._program}: {printable(text)}", self._stderr)
-
-    def sign_of_life(self, text: str) -> None:
-        """Print a note in the place of a bar that may stand on a terminal."""
+        """Print what is not the result, in the place of a bar that may stand on a terminal."""
         bar = "\r\x1b[K" if self._stderr.isatty() else ""
-        self._print(f"{bar}{self._program}: {printable(text)}", self._stderr)
+        for text in texts:
+            self._print(f"{bar}{self._program}: {printable(text)}", self._stderr)
 
     def error(self, error: ConnectShareError) -> int:
         """Print an error in the form asked for; return the exit code."""

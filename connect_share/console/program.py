@@ -129,7 +129,7 @@ class Command:
         """Say after Ctrl-C what was done and how to continue."""
         if self.after_interruption is not None:
             return self.after_interruption(arguments)
-        return NOTHING_CHANGED if self.changes is None or arguments.dry_run else STAYS
+        return STAYS if getattr(arguments, "apply", self.changes) and not arguments.dry_run else NOTHING_CHANGED
 
     def explain(self, error: ConnectShareError, arguments: argparse.Namespace, *, begun: bool) -> None:
         """Say what was done when a cluster has refused something in the middle, if the error does not."""
@@ -266,7 +266,7 @@ SIGN_EVERY_S: Final = 3.0
 def _sign_of_life(out: Output) -> None:
     """Say what has been waited for so long, if anything."""
     if (late := newest_wait(SIGN_EVERY_S)) is not None:
-        out.sign_of_life(f"waiting for {late[0]}, {late[1]:.0f} s so far")
+        out.note(f"waiting for {late[0]}, {late[1]:.0f} s so far")
 
 
 def run_command(command: Command, arguments: argparse.Namespace, out: Output) -> int:

@@ -12,6 +12,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from connect_share.console import progress_line
+from connect_share.console.output import Output
 from connect_share.console.progress_line import ProgressLine
 from connect_share.files import counted
 from migrator.apply import Lag
@@ -72,6 +73,8 @@ def test_progress_is_a_bar_on_a_terminal() -> None:
     assert bar.startswith("\x1b[Kcopying [########################] 10 records, ")
     assert bar.endswith("/s\n")
     assert follows == "\x1b[K2 behind\n"
+    Output("apply", stderr=stream).note("a note")
+    assert stream.getvalue().endswith("\r\x1b[Kconnect-share: a note\n")
 
 
 def test_an_error_leaves_the_bar_where_it_was() -> None:
