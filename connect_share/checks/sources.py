@@ -170,6 +170,7 @@ class CheckSources:
         reads: the topics whose contents are read.
         rest: addresses of workers to ask; an empty one is that which a group's leader gives.
         java: Java workers run the worker file.
+        collides: collisions between groups are findings, and no notes.
         limit: how many groups beside those that were named are looked at; the first ones on the config topic come first.
     """
 
@@ -181,6 +182,7 @@ class CheckSources:
     reads: Collection[TopicType] = tuple(TopicType)
     rest: Sequence[str] = ()
     java: bool = True
+    collides: bool = False
     limit: int = MOST_GROUPS
 
     def __post_init__(self) -> None:
@@ -204,6 +206,7 @@ class CheckSources:
             reads=reads,
             rest=getattr(arguments, "rest", ()),
             java=for_java(arguments),
+            collides=arguments.command.name in ("check all", "check collisions"),
             limit=MOST_CHECKED,
         )
 
@@ -256,7 +259,7 @@ class CheckSources:
         room = GroupRoom(self.topic_set.own, limit=self.limit, forget={"records": lambda group: kept.pop(group, None)})
         contents = read_topics(self.topic_set, wanted, look=look, room=room)
         for topic in contents.topics.values():
-            self.note(*(text for text in topic.notes if text != topic.two_clusters))  # which check collisions says
+            self.note(*(text for text in topic.notes if not self.collides or text != topic.two_clusters))
         return contents, kept
 
     @property

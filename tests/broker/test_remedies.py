@@ -174,6 +174,10 @@ def test_what_is_printed_of_two_clusters(site: Site, call: Call, printed: Printe
     lay(site, "own", STATUS, *turns)
     (site.folder / "owners.json").write_text(json.dumps({"one": ["a"], "two": ["b"]}))
     command = findings(call, "check", "collisions", "-w", files[0])["collision-two-plain-clusters"]["command"]
+    said = {
+        name: call("check", name, "-w", files[0]).err for name in ("all", "collisions", "orphans", "values", "sealing")
+    }
+    assert [name for name, err in said.items() if "two Connect clusters" in err] == ["orphans", "values", "sealing"]
     ran = printed(
         command,
         FILE_OF_ONE=files[0],
