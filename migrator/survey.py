@@ -132,8 +132,8 @@ class TopicCount:
             if found is None:
                 continue
             count, original = found
-            opened = record if count.opener is None else count.opener.open(record)
-            unknown = opened is None and is_sealed(record.value) and self._is_unknown(count.group, key_id(record.value))
+            unknown = is_sealed(record.value) and self._is_unknown(count.group, key_id(record.value))
+            opened = None if unknown else record if count.opener is None else count.opener.open(record)
             further = -len(count.strange)
             (count.strange.add if unknown else count.strange.discard)(hash(original))
             further += len(count.strange)
@@ -156,7 +156,7 @@ class TopicCount:
 
     def _is_unknown(self, group: Group, number: int | None) -> bool:
         keys = self.sealings.get(group or "", NO_SEALING).keys
-        return number is not None and (keys is None or number not in keys.ids)
+        return group is not None and number is not None and (keys is None or number not in keys.ids)
 
     def _count(self, count: GroupCount, original: bytes, record: Record) -> int:
         """Count a record that was opened; return how many further things are kept for it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -228,7 +229,8 @@ def test_what_cannot_be_opened_is_refused_before_anything_is_written(site: Site)
         [group] = survey([worker(site, "own", "a", *keys)]).groups
         assert ([each.name for each in group.connectors], group.unopened) == (connectors, unopened)
     code, said, errors = run("survey", "--source-worker-config", worker(site, "own", "a"))
-    assert (code, SECRET in said + errors) == (0, False)
+    assert (code, SECRET in said + errors, "Refused" in errors) == (0, False, False)  # which says "this worker"
+    assert re.search(r"^a +\S+ +source +none +- +- +", said, re.MULTILINE)  # not 0 connectors
     assert "12 key(s) have sealed values, and no worker file here has their keys" in said
     with site.admin() as admin:
         assert not admin.describe_topics([site.topic("shared", each) for each in TopicType])
