@@ -349,7 +349,7 @@ def unseal_records(source: MovedSource) -> list[Record]:
     return [
         _target_state(source, name, state)
         for name, state in states.items()
-        if now.target_state(name) is TargetState.STOPPED
+        if now.target_state(name) is TargetState.STOPPED and state is not TargetState.STOPPED
     ]
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from connect_share.console.options import Parser
-from connect_share.console.output import Output, Result
+from connect_share.console.output import Output, Result, plural
 from connect_share.console.program import Command, Preview, Steps
 from connect_share.console.progress_line import ProgressLine
 from connect_share.kafka.create import FENCE_TEXT, OLD_TOPICS
@@ -71,7 +71,7 @@ def verification_lines(verification: Verification, shown: int) -> Iterator[str]:
     yield from (f"  {difference}" for difference in verification.differences[:shown])
     if total > shown:
         yield f"  and {total - shown} more: --output json shows all"
-    yield f"different: {total} difference{'' if total == 1 else 's'}"
+    yield f"different: {plural(total, 'difference')}"
 
 
 def isolation_lines(report: BystanderReport) -> Iterator[str]:
@@ -131,10 +131,7 @@ def _cutover(arguments: argparse.Namespace, _: Output) -> Steps:
     with evidence_of(run, arguments.evidence, "cutover") as evidence, ProgressLine() as progress:
         result = cut_over(run, how=arguments.seal, timeout_s=arguments.timeout, progress=progress)
         evidence.verification = result.verification
-    sealed = result.manifest.sealed
-    done = "the source was not sealed" if sealed is None else f"sealed with {sealed.records} records"
-    done = f"both sides are equal, {result.fenced} transactional ids fenced, {done}"
-    yield _result(run, result, done, "start the new workers now")
+    yield _result(run, result, "start the new workers now")
 
 
 def _seal(arguments: argparse.Namespace, _: Output) -> Steps:
@@ -145,9 +142,7 @@ def _seal(arguments: argparse.Namespace, _: Output) -> Steps:
         yield Preview(_cutover_lines(shown), _preview_json(shown), "seal?", *left_out(run), objections)
         with evidence_of(run, arguments.evidence, "seal"), ProgressLine() as progress:
             result = seal_plan(run, arguments.seal, progress)
-    records = 0 if result.manifest.sealed is None else result.manifest.sealed.records
-    done = f"{result.fenced} transactional ids fenced, sealed with {records} records"
-    yield _result(run, result, done, "do not start the old workers any more")
+    yield _result(run, result, "do not start the old workers any more")
 
 
 def _cutover_lines(shown: CutoverPreview) -> Iterator[str]:
@@ -174,9 +169,12 @@ def _fence_lines(fences: Sequence[SourceFence]) -> list[str]:
     ]
 
 
-def _result(run: MigrationRun, result: CutoverResult, done: str, then: str) -> Result:
-    """Return what a cut-over or a seal has done, between these lines what is closed to old workers."""
-    fences = result.manifest.fences
+def _result(run: MigrationRun, result: CutoverResult, then: str) -> Result:
+    """Return what a cut-over or a seal has done, what is closed to old workers, and what is to be done ``then``."""
+    fences, sealed = result.manifest.fences, result.manifest.sealed
+    equal = "" if result.verification is None else "both sides are equal, "
+    how = "the source was not sealed" if sealed is None else f"sealed with {plural(sealed.records, 'record')}"
+    done = f"{equal}{plural(result.fenced, 'transactional id')} fenced, {how}"
     opened = [each for each in fences if each.objection is not None]
     end = "is closed: old workers end before they join their group"
     closed = [f"{each.topic} {end}" for each in fences if each not in opened]
@@ -229,7 +227,7 @@ def _rollback(arguments: argparse.Namespace, _: Output) -> Steps:
     yield Result(
         {"dry_run": False, **_rollback_json(found)},
         [
-            f"{found.records:,} keys removed, {found.unsealed} target states put back at the source",
+            f"{plural(found.records, 'key')} removed, {plural(found.unsealed, 'target state')} put back at the source",
             "the old workers may be started again",
         ],
     )
