@@ -24,13 +24,15 @@ AnyFold = TypeVar("AnyFold", bound=Fold)
 
 
 def _folded(
-    fold: AnyFold, records: Iterable[Record], keys: KeyRing | None, mode: SealingMode, partitions: int = 0
+    fold: AnyFold, records: Iterable[Record], keys: KeyRing | None, mode: SealingMode | None, partitions: int = 0
 ) -> AnyFold:
     """Apply what the group accepts of these records."""
     fold.places.partitions = lambda: partitions
     if fold.group is None and keys is not None:
         raise UsageError("records with plain keys are never sealed: give the cluster group id with the keys")
-    for record in TopicSeals(fold.topic_type, fold.group, keys, mode).open_all(records):
+    if keys is None and mode not in (None, SealingMode.OFF):
+        raise UsageError("mode says which values count beside keys: give the keys, or leave it out")
+    for record in TopicSeals(fold.topic_type, fold.group, keys, mode or SealingMode.REQUIRED).open_all(records):
         fold.apply(record)
     return fold
 
@@ -40,7 +42,7 @@ def replay_config(
     cluster_group_id: str | None = None,
     *,
     keys: KeyRing | None = None,
-    mode: SealingMode = SealingMode.REQUIRED,
+    mode: SealingMode | None = None,
 ) -> ClusterConfigState:
     """Fold records of a config topic.
 
@@ -49,7 +51,7 @@ def replay_config(
 
     Raises:
         InvalidClusterGroupIdError: the id cannot be one.
-        UsageError: there are keys for records with plain keys.
+        UsageError: there are keys for records with plain keys, or a mode without keys.
         ConfigError: there are keys, and the library ``cryptography`` is not installed.
 
     >>> record = Record("configs", 0, 0, 1, b"a.connector-c", b'{"properties":{"name":"c"}}')
@@ -64,7 +66,7 @@ def replay_status(
     cluster_group_id: str | None = None,
     *,
     keys: KeyRing | None = None,
-    mode: SealingMode = SealingMode.REQUIRED,
+    mode: SealingMode | None = None,
     partitions: int = 0,
 ) -> StatusSnapshot:
     """Fold records of a status topic; only the order within a partition matters. Else as :func:`replay_config`.
@@ -83,7 +85,7 @@ def replay_offsets(
     cluster_group_id: str | None = None,
     *,
     keys: KeyRing | None = None,
-    mode: SealingMode = SealingMode.REQUIRED,
+    mode: SealingMode | None = None,
     partitions: int = 0,
 ) -> OffsetSnapshot:
     """Fold records of an offset topic; only the order within a partition matters. Else as :func:`replay_config`.

@@ -373,6 +373,12 @@ def test_a_checkpoint_of_a_worker_with_keys_is_not_used_without() -> None:
         seals(TopicType.OFFSET, keys=None).restore(saved_with())
 
 
+@pytest.mark.parametrize("replay", [replay_config, replay_status, replay_offsets])
+def test_a_mode_says_nothing_without_keys(replay: Any) -> None:
+    with pytest.raises(UsageError, match="give the keys, or leave it out"):
+        replay([], "g.h", mode=SealingMode.REQUIRED)
+
+
 @settings(max_examples=50)
 @given(histories(), st.sampled_from(TopicType), st.data())
 def test_a_sealed_history_is_the_plain_one_whatever_others_write_into_it(
