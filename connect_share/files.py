@@ -51,6 +51,11 @@ def replacing(path: Path, mode: int = 0o600) -> Iterator[io.BufferedRandom]:
             temporary.unlink(missing_ok=True)
 
 
+def is_writable_folder(path: Path) -> bool:
+    """Return whether files can be made and replaced in a folder, as far as that is known before."""
+    return os.access(path, os.W_OK | os.X_OK) and path.is_dir()
+
+
 @contextlib.contextmanager
 def writing(path: Path, error_of: Callable[[str], ConnectShareError] = ConnectShareError) -> Iterator[None]:
     """Raise as an error of ours that a file cannot be written."""

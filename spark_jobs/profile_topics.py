@@ -19,7 +19,7 @@ from connect_share.contents.cost_model import load_model
 from connect_share.contents.profile import PartitionProfile
 from connect_share.contents.startup import CountJob, CountPlan, not_shown, profile_lines, startup_profile
 from connect_share.contents.usage import DEFAULT_WINDOW_S, measured_usage, usage_members
-from connect_share.files import writing
+from connect_share.files import write_private_file, writing
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line
@@ -52,7 +52,7 @@ def _body(options: argparse.Namespace) -> int:
     if options.result is not None:
         with writing(options.result):
             options.result.parent.mkdir(parents=True, exist_ok=True)
-            options.result.write_text(json_text(JOB, result.members) + "\n", encoding="utf-8")
+            write_private_file(options.result, f"{json_text(JOB, result.members)}\n".encode(), mode=0o644)
     return out.show(result)
 
 

@@ -13,7 +13,6 @@ reads many topics. Its header names the topics of each section.
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections import Counter
@@ -37,7 +36,7 @@ from connect_share.backup.record_file import (
 )
 from connect_share.console.output import plural
 from connect_share.errors import AlreadyAppliedError, RecordFileError, RestoreRejectedError, UsageError
-from connect_share.files import Progress, counted
+from connect_share.files import Progress, counted, is_writable_folder
 from connect_share.kafka.client import headers_of, to_record
 from connect_share.kafka.read import Reader, batches, place_of
 from connect_share.model.records import OffsetRange, Record, TopicType, now_ms, size_of
@@ -393,7 +392,7 @@ def new_backup_path(worker_file: Path, name: str) -> Path:
 
 def require_place_for(path: Path) -> None:
     """Refuse a path where no new file can be made, as far as that is known before the work."""
-    if not os.access(path.parent, os.W_OK | os.X_OK) or not path.parent.is_dir():
+    if not is_writable_folder(path.parent):
         text = f"{path} cannot be written: {path.parent} is no folder that can be written to"
         raise RecordFileError(text, path=str(path))
     if path.exists():

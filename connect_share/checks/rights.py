@@ -207,7 +207,7 @@ _DEFAULT: Final = ("worker", "stores", "console")
 
 
 def _add_options(parser: Parser) -> None:
-    add_topics(parser)
+    add_topics(parser, folds=False)
     parser.add_argument(
         "--for",
         dest="uses",

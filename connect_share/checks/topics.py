@@ -26,7 +26,7 @@ from connect_share.errors import (
     UsageError,
     command_line,
 )
-from connect_share.files import writing
+from connect_share.files import write_private_file, writing
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import (
     MIN_ISR,
@@ -422,7 +422,7 @@ def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
     written = arguments.reassignment if plan is not None else None
     if written is not None:
         with writing(written, UsageError):
-            written.write_text(json.dumps(plan, indent=2) + "\n", encoding="utf-8")
+            write_private_file(written, f"{json.dumps(plan, indent=2)}\n".encode(), mode=0o644)
     file = written or Path("reassignment.json")
     command = topic_set.settings.kafka_tool("kafka-reassign-partitions", "--reassignment-json-file", file)
     members = {

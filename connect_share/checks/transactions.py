@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Final
 
-from connect_share.checks.check import Check
+from connect_share.checks.check import Check, add_check_options
 from connect_share.checks.finding import Finding, Severity
 from connect_share.kafka.read import OpenTransaction
 from connect_share.model.records import shown_time
@@ -45,4 +46,5 @@ CHECK: Final = Check(
     lambda sources: find(sources.open_transactions(), sources.topic_set.settings, sources.now_ms),
     refuses_group="an open transaction holds up the readers of all groups",
     place=20,
+    options=partial(add_check_options, folds=False),
 )

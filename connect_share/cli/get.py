@@ -296,7 +296,7 @@ class _Noun(NamedTuple):
 
 def add_contents_options(parser: Parser, noun: str) -> None:
     """Add where the topics are and what of them is shown."""
-    add_topics(parser)
+    add_topics(parser, folds=noun != "statuses")
     what = parser.add_argument_group("what is shown")
     of_groups = noun == "groups"
     by_default = "every group by default" if of_groups else "with a worker file: its own group by default"

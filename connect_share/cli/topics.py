@@ -18,7 +18,7 @@ from connect_share.model.records import TopicType
 
 
 def _add_options(parser: Parser) -> None:
-    add_topics(parser)
+    add_topics(parser, folds=False)
     add_replication_factor(parser)
     parser.add_argument(
         ALTHOUGH_LOST, action="store_true", help="make an empty topic although the others of the set have records"

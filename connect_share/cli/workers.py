@@ -30,7 +30,7 @@ _COLUMNS: Final[Columns] = {
 
 
 def _add_options(parser: Parser) -> None:
-    add_topics(parser)
+    add_topics(parser, folds=False)
     parser.add_argument(
         "--group-id",
         dest="group_ids",

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from connect_share.errors import ConfigError, UsageError, listed
+from connect_share.files import is_writable_folder
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
+from connect_share.worker_config.client_translation import IGNORED, PRODUCER_SETTINGS
 from connect_share.worker_config.worker import choose_worker_file, connection_settings, each_of, groups_in
 
 EXIT_CODES: Final = "exit codes: 0 ok, 1 failed or findings, 2 wrong usage, 130 interrupted"
@@ -31,6 +33,8 @@ _CLIENT_SETTINGS: Final = (
     "client setting, may be repeated; Java's names (sasl.jaas.config, ssl.truststore.location) are translated, others go to "
     "librdkafka as they are; others can see it while the command runs, so keep passwords in a worker file"
 )
+# Commands with -X write no records, and clients have their own; a check compares max.request.size with the records.
+_IDLE_SETTINGS: Final = {"client.id", "partitioner", *IGNORED, *PRODUCER_SETTINGS} - {"max.request.size"}
 _MOST_REPLICAS: Final = 32_767
 SHELLS: Final = ("bash", "zsh", "tcsh")
 
@@ -129,18 +133,17 @@ def output_folder(text: str | Path, *, makes: bool = False) -> Path:
     """Return a folder that can be written to, ``makes``: or one that the command can make: the type of an option."""
     path = Path(text)
     there = next((each for each in (path, *path.parents) if os.access(each, os.F_OK)), path) if makes else path
-    if not os.access(there, os.W_OK | os.X_OK) or not there.is_dir():
+    if not is_writable_folder(there):
         raise argparse.ArgumentTypeError(f"{there} is not a folder that can be written to: make it, or name another")
     return path
 
 
 def output_file(text: str, *, makes_folder: bool = False) -> Path:
-    """Return a file that can be written when all is done, as far as that is known before: the type of an option."""
+    """Return a file that can be replaced when all is done, as far as that is known before: the type of an option."""
     path = Path(text)
-    if not os.access(path, os.W_OK):  # which is so of what is not there
-        output_folder(path.parent, makes=makes_folder)
-    elif path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is a folder: name a file in it")
+    output_folder(path.parent, makes=makes_folder)
+    if path.exists() and not path.is_file():  # to replace a device breaks the machine
+        raise argparse.ArgumentTypeError(f"{text} is no regular file: name one, or a file in that folder")
     return path
 
 
@@ -193,30 +196,34 @@ def choose_worker_files(parser: Parser, arguments: argparse.Namespace) -> None:
         setattr(arguments, action.dest, chosen)
 
 
-def add_client_settings(group: argparse._ArgumentGroup, text: str = _CLIENT_SETTINGS) -> None:
-    """Add ``-X``."""
+def add_client_settings(group: argparse._ArgumentGroup, text: str = _CLIENT_SETTINGS, *, folds: bool = False) -> None:
+    """Add ``-X``; ``folds``: what the command shows depends on the isolation level with which it reads."""
+    if folds:
+        text += ". isolation.level: of groups whose worker file is not given, read_committed by default"
+    setting = partial(_setting, _IDLE_SETTINGS if folds else _IDLE_SETTINGS | {"isolation.level"})
     group.add_argument(
-        "-X", dest="client_settings", metavar="KEY=VALUE", type=_setting, action="append", default=[], help=text
+        "-X", dest="client_settings", metavar="KEY=VALUE", type=setting, action="append", default=[], help=text
     )
 
 
-def _setting(text: str) -> tuple[str, str]:
+def _setting(idle: Collection[str], text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not separator or not name.strip():
         # The text is not shown: it may be a password with a blank before it.
         raise argparse.ArgumentTypeError("needs the form KEY=VALUE")
+    if name.strip() in idle:
+        raise argparse.ArgumentTypeError(f"{name.strip()} has no effect on this command: leave it out")
     return name.strip(), value
 
 
-def add_topics(parser: Parser) -> None:
-    """Add where the topics are; :func:`topic_set_of` reads it."""
+def add_topics(parser: Parser, *, folds: bool = True) -> None:
+    """Add where the topics are; :func:`topic_set_of` reads it. ``folds`` as in :func:`add_client_settings`."""
     where = parser.add_argument_group("where the topics are")
     add_worker_file(where, WORKER_FILE, required=False)
     where.add_argument("-B", "--bootstrap-servers", metavar="HOST:PORT,...", help="brokers of the cluster")
     for topic_type, flag in TOPIC_FLAGS.items():
         where.add_argument(flag, metavar="TOPIC", help=f"name of the {topic_type.value} topic")
-    isolation = "isolation.level: of groups whose worker file is not given, read_committed by default"
-    add_client_settings(where, f"{_CLIENT_SETTINGS}. {isolation}")
+    add_client_settings(where, folds=folds)
 
 
 def add_groups(parser: Container, only: str, by_default: str = "") -> None:
@@ -275,8 +282,6 @@ def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()
     With ``or_none`` the brokers will do.
     """
     client = dict(arguments.client_settings)
-    if or_none and "isolation.level" in client:
-        raise UsageError("-X isolation.level has no effect on this command: leave it out")
     named = frozenset(groups_of(getattr(arguments, "groups", None)) or ())
     topics = {
         topic_type: str(topic)

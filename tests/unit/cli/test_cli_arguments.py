@@ -44,8 +44,6 @@ MAINS = {"connect-share": main, "connect-share-migrate": migrator_main}
         ("connect-share check topics --replication-factor 0", "has to be 1 to 32767, or -1"),
         ("connect-share check all -B x:1 --ignore order-task-missing", "(choose from "),
         ("connect-share admit -w zebra --ignore x --ignore orphan-offsets", "argument --ignore: invalid choice: 'x'"),
-        ("connect-share discover -B x:1 -X isolation.level=zebra", "isolation.level has no effect on this command"),
-        ("connect-share get workers -B x:1 -X isolation.level=zebra", "isolation.level has no effect on this command"),
         ("connect-share check worker-config /nowhere/w.properties", "cannot read /nowhere/w.properties"),
         ("connect-share check worker-config", "name the worker file to check"),
         ("connect-share check worker-config x --libs /nowhere", "--libs: /nowhere is not a folder"),
