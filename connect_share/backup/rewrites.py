@@ -403,7 +403,9 @@ class Repair(Rewrite[Seen]):
             for record in stopped.read(topic_type, topic, progress):
                 original = None if record.key is None else own_key(topic_type, record.key, group)
                 if original is not None:
-                    kept.add(topic_type, original, fold.apply(record))
+                    if (opened := fold.open(record)) is not None:
+                        fold.fold.apply(opened)
+                    kept.add(topic_type, original, opened)
         state = _state(folds, kept)
         mending = self.plan(state, names)
         for record, place in stopped.everywhere(mending.records):

@@ -277,13 +277,6 @@ class GroupFold:
         self.is_sealed = self.is_sealed or (self.group is not None and is_sealed(record.value))
         return None if self.is_sealed else record
 
-    def apply(self, record: Record) -> Record | None:
-        """Apply what takes the place of the next record; return it."""
-        opened = self.open(record)
-        if opened is not None:
-            self.fold.apply(opened)
-        return opened
-
     def snapshot(self) -> Any:
         """Return the state; an empty one where values cannot be opened."""
         return (type(self.fold)(self.group) if self.is_sealed else self.fold).snapshot()

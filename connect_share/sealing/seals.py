@@ -187,17 +187,15 @@ class TopicSeals:
     def _note_key(self, record: Record, key: bytes, opened: Opened) -> None:
         """Note with which of the keys a value on the config topic is sealed, and which id it announces."""
         assert self._cipher is not None  # noqa: S101 - it was opened
-        if key_id(record.value or b"") == self._cipher.keys.sealing_id:
+        if key.startswith(self._prefix + ANNOUNCED):
+            self._announced.pop(key, None)
+            number = key[len(self._prefix + ANNOUNCED) :].partition(b"-")[0]
+            if opened.value is None and number.isdigit():
+                self._announced[key] = int(number), record.place
+        elif key_id(record.value or b"") == self._cipher.keys.sealing_id:
             self._under_others.discard(key)
         else:
             self._under_others.add(key)
-        if not key.startswith(self._prefix + ANNOUNCED):
-            return
-        self._under_others.discard(key)
-        self._announced.pop(key, None)
-        number = key[len(self._prefix + ANNOUNCED) :].partition(b"-")[0]
-        if opened.value is None and number.isdigit():
-            self._announced[key] = int(number), record.place
 
     def announcements(self) -> list[tuple[bytes, bytes]]:
         """Return what has to be written before anything else: whole keys and sealed values, usually none.
@@ -305,7 +303,9 @@ class TopicSeals:
             for partition, keys in self.freshness.seen.items()
             for key, stamps in keys.items()
         ]
-        return {**self._made_with(), "seen": seen, "state": state}
+        under_others = [b64encode(key).decode() for key in self._under_others]
+        announced = [[b64encode(key).decode(), *said] for key, said in self._announced.items()]
+        return {**self._made_with(), "seen": seen, "keys_in_use": [under_others, announced], "state": state}
 
     def restore(self, saved: Any) -> Any:
         """Remember what :meth:`saved` returned; return the state of the fold.
@@ -321,17 +321,21 @@ class TopicSeals:
                 raise ValueError("it was saved by a worker with keys")
             return saved
         if not isinstance(saved, dict) or any(saved.get(name) != value for name, value in made_with.items()):
-            raise ValueError("it was saved with other keys, or in another mode")
-        if "seen" not in saved:
-            raise ValueError("it was saved before 0.4.0, without what repeated values are told by")
+            raise ValueError("it was saved with other keys, in another mode, or before 0.4.0")
         seen: Seen = {}
         for partition, key, stamps in saved["seen"]:
             seen.setdefault(int(partition), {})[b64decode(key, validate=True)] = b64decode(stamps, validate=True)
+        under_others, announced = saved["keys_in_use"]
+        self._under_others = {b64decode(key, validate=True) for key in under_others}
+        self._announced = {b64decode(key, validate=True): (int(number), str(place)) for key, number, place in announced}
         self.freshness.restore(seen)
+        self.opens = bool(seen)
         return saved["state"]
 
     def _made_with(self) -> dict[str, str]:
-        return {"sealing": self._mode.value, "keys": "" if self._cipher is None else self._cipher.keys.fingerprint()}
+        keys = None if self._cipher is None else self._cipher.keys
+        made = "" if keys is None else f"{keys.sealing_id} {keys.fingerprint()}"  # which one is the first matters
+        return {"sealing": self._mode.value, "keys": made}
 
 
 _TIME: Final = struct.Struct(">q")

@@ -14,18 +14,8 @@ TOPIC: Final = "shared"
 
 _NAMES: Final = ("a", "b", "b", "my.conn", "x-1")
 _ODD_NAMES: Final = (
-    "",
-    "-",
-    "a-",
-    "a--b",
-    "task-a",
-    "ä",
-    "😀",
-    "a:b",
-    "a:connector-b",
-    "a\0",
-    "com.acme.orders.a",
-    "n" * 300,
+    *("", "-", "a-", "a--b", "task-a", "ä", "😀", "a:b", "a:connector-b", "a\0"),
+    *("com.acme.orders.a", "n" * 300),
 )
 _FOREIGN: Final = ("", "com.acme.", "com.acme.orders.", "com.acme.orders.x.", "B.", ".", "-")
 _ODD_VALUES: Final[tuple[Any, ...]] = (
@@ -238,21 +228,8 @@ class HostileLogs:
         if rng.random() >= hostility:
             return text
         odd = (
-            "",
-            "A",
-            "AA",
-            "AA=",
-            "AB==",
-            "AA==AA",
-            "A===",
-            "====",
-            "=",
-            "AA-_",
-            " AA==",
-            "AA==\n",
-            "AÄ==",
-            "A A=",
-            "AA==\0",
+            *("", "A", "AA", "AA=", "AB==", "AA==AA", "A===", "====", "=", "AA-_"),
+            *(" AA==", "AA==\n", "AÄ==", "A A=", "AA==\0"),
         )
         return rng.choice((*odd, text.rstrip("="), text[:-1], text + "="))
 
@@ -289,14 +266,8 @@ class HostileLogs:
         rng, name = self._rng, self._name(hostility)
         partitions: tuple[Any, ...] = ({"file": "x"}, {"file": "y"}, {"a": 1, "b": 2}, {"b": 2, "a": 1}, {}, None)
         odd: tuple[Any, ...] = (
-            {"a": 1.0, "b": 2},
-            {"a": True},
-            {"a": [1]},
-            {"a": {"b": None}},
-            {"a": -0.0},
-            [],
-            "x",
-            1,
+            *({"a": 1.0, "b": 2}, {"a": True}, {"a": [1]}, {"a": {"b": None}}, {"a": -0.0}),
+            *([], "x", 1),
         )
         partition = rng.choice(odd if rng.random() < hostility else partitions)
         whole: Any = [name, partition]

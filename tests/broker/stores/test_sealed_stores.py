@@ -87,13 +87,17 @@ def test_a_replay_is_refused_by_who_remembers_and_a_checkpoint_does(shared: Any,
         put(storage)
         before = current_state(storage)[0]
     assert SECRET in path.read_bytes()  # opened, as a checkpoint always is
+    unknown = sealed(Record("", 0, 0, 0, key, b"{}"), keys=KeyRing.parse(key_text(9))).value
+    shared.write("config", [(key, unknown)])  # it does not end a start that has nothing else to open
+    with ConnectStorage(worker(shared), checkpoint=path) as storage:
+        assert (storage.startup.from_checkpoint, current_state(storage)[0]) == (True, before)
     shared.write("config", [(key, old)])
     with ConnectStorage(worker(shared), checkpoint=path) as storage:
         assert storage.startup.from_checkpoint
         after = current_state(storage)[0]
         assert after.connector_config("c") == before.connector_config("c")
         assert refused(storage)[0] == 1
-        assert after.offset == before.offset + 1
+        assert after.offset == before.offset + 2
     assert fresh(shared)[0] == after
     for options in ({"keys": key_text(7, 8)}, {"mode": "accept"}):
         with ConnectStorage(worker(shared, **options), checkpoint=path) as storage:
