@@ -221,12 +221,8 @@ class Admin:
         trouble = self._trouble
         if trouble is None:
             hint = "" if self._answered else f"; {NO_ANSWER}"
-            return type(error)(
-                f"no answer from {self.bootstrap_servers}: {error}{hint}",
-                code=error.code,
-                name=error.name,
-                retriable=True,
-            )
+            text = f"no answer from {self.bootstrap_servers}: {error}{hint}"
+            return type(error)(text, code=error.code, name=error.name, retriable=True)
         reason = translate(trouble, "connecting", remedy=advice(trouble, self.bootstrap_servers))
         refused = isinstance(reason, AuthorizationError)
         return (AuthorizationError if refused else BrokerUnavailableError)(

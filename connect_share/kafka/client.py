@@ -6,6 +6,7 @@ import contextlib
 import logging
 import operator
 import re
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -45,6 +46,7 @@ from connect_share.errors import (
     BrokerUnavailableError,
     ConfigError,
     FencedError,
+    UsageError,
     refusal,
 )
 from connect_share.kafka.callbacks import callback, uninterrupted
@@ -69,7 +71,11 @@ class Deadline:
 
     @classmethod
     def after(cls, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> Self:
-        """Return the deadline so many seconds from now."""
+        """Return the deadline so many seconds from now; what is no such number would fail somewhere on the way."""
+        if not isinstance(timeout_s, int | float) or not timeout_s <= threading.TIMEOUT_MAX:
+            raise UsageError(
+                f"a time limit has to be a number of seconds below {threading.TIMEOUT_MAX:g}, not {timeout_s}"
+            )
         return cls(timeout_s, clock() + timeout_s, clock)
 
     def remaining_s(self, at_least_s: float = 0.0) -> float:
@@ -435,6 +441,8 @@ def translate(
         may_not_write = code == KafkaError.CLUSTER_AUTHORIZATION_FAILED and needs == "WRITE"
         if needs is not None and (code == KafkaError.TOPIC_AUTHORIZATION_FAILED or may_not_write):
             usual = f"the principal needs the right {needs} on the topic"
+    elif code == KafkaError.MSG_SIZE_TOO_LARGE:
+        usual = "make the record smaller, or raise max.message.bytes of the topic"
     elif code in _FENCED:
         kind, usual = FencedError, "another producer with the same transactional id has taken over"
     elif code in _TIMEOUT:
@@ -442,12 +450,9 @@ def translate(
     elif code in _UNAVAILABLE:
         kind, usual = BrokerUnavailableError, "check bootstrap.servers, security.protocol and the network"
     text = f"{doing} failed: {name} ({error.str()})"
-    return kind(
-        f"{text}; {remedy or usual}" if remedy or usual else text,
-        code=code,
-        name=name,
-        retriable=code in _RETRIABLE or bool(error.retriable()),
-    )
+    if what_to_do := remedy or usual:
+        text = f"{text}; {what_to_do}"
+    return kind(text, code=code, name=name, retriable=code in _RETRIABLE or bool(error.retriable()))
 
 
 def library_versions() -> dict[str, str]:

@@ -235,7 +235,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
                     self._refusals.warning("Statuses wait, and are sent again: %s", error)
                 self._retries.add(retry, retry)
             else:
-                _logger.error("Failed to write a status to %s: %s", self.topic, error)
+                _logger.error("Failed to write %r to %s: %s", key.decode(), self.topic, error)
                 self._ended(key, mine)
 
         def retry() -> None:

@@ -176,5 +176,6 @@ def test_no_thread_for_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_status_the_topic_does_not_take_is_logged_not_raised(shared: Any, caplog: Any) -> None:
     store = shared.status_store(worker=shared.sharing(status_storage_max_message_bytes="1000"))
     store.put(ConnectorStatus("foo", State.FAILED, "w:8083", 1, "tr4ce" * 1000))
-    await_that(lambda: "Failed to write a status" in caplog.text, what="logged")
+    await_that(lambda: "raise max.message.bytes of the topic" in caplog.text, what="logged")
+    assert "Failed to write 'status-connector-foo' to " in caplog.text
     assert "tr4ce" not in caplog.text
