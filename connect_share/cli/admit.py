@@ -60,7 +60,7 @@ def _admit(arguments: argparse.Namespace, out: Output) -> Result:
         "groups_there": len(sources.state.groups),
         "startup": asdict(effect),
     }
-    return _result(arguments, findings, members)
+    return _result(arguments, sources.with_file(findings), members)
 
 
 def _of_file(sources: CheckSources) -> Iterator[Finding]:
@@ -119,7 +119,7 @@ def _not_shared(file: Path) -> Finding:
         f"{SHARING_PROPERTY} is not enabled",
         "its workers would write keys without a prefix, as a second cluster with plain keys would",
         f"add {SHARING_PROPERTY}=enabled, and what check worker-config says",
-        command_line("connect-share", "check", "worker-config", "-w", "FILE"),
+        command_line("connect-share", "check", "worker-config", "-w", file),
     )
 
 

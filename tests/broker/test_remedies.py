@@ -115,10 +115,10 @@ def test_what_admit_prints(site: Site, call: Call, printed: Printed, monkeypatch
     plain, new = site.worker_file("shared", f"{site.name}-p", sharing=False), f"{site.name}-n"
     file = site.worker_file("shared", new, sharing=True)
     lay(site, "shared", CONFIG, *connector("c"))
-    assert printed(findings(call, "admit", "-w", plain)["admit-not-shared"]["command"], FILE=file).code == 1
+    assert printed(findings(call, "admit", "-w", plain)["admit-not-shared"]["command"]).code == 1
     monkeypatch.setattr(admission, "startup_effect", lambda *_: StartupEffect(1.0, 2.0, 0.5))
     there = findings(call, "admit", "-w", file, "--limit", "1")
-    assert printed(there["admit-startup"]["command"], FILE=file).code in (0, 1)
+    assert printed(there["admit-startup"]["command"]).code in (0, 1)
     move = printed(
         there["admit-plain-cluster"]["command"],
         FILE_OF_IT=plain,
@@ -128,7 +128,7 @@ def test_what_admit_prints(site: Site, call: Call, printed: Printed, monkeypatch
     assert move.code == 0, move.err
     lay(site, "shared", CONFIG, ("connector-c", CONNECTOR), group=new)
     command = findings(call, "admit", "-w", file)["admit-id-in-use"]["command"]
-    assert printed(command, FILE=file).code == 0
+    assert printed(command).code == 0
 
 
 def test_what_a_move_prints(
