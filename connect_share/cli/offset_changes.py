@@ -123,8 +123,9 @@ class Worker:
         return path
 
     def command(self, connector: str, path: Path) -> str:
-        """Return the command that puts back what was saved."""
-        options = ("-w", self.path, "--file", path)
+        """Return the command that puts back what was saved, whether or not the connector is stopped."""
+        is_stopped = self.state.contains(connector) and not_stopped(self.state, connector) is None
+        options = ("-w", self.path, "--file", path, *([] if is_stopped else ["--force"]))
         return command_line("connect-share", "alter", "offsets", *options, *operand(connector))
 
     @property

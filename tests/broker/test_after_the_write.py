@@ -517,7 +517,7 @@ def test_nothing_acknowledged_is_lost_in_a_change_of_offsets(
     assert ("1 offset of connector 'c' are not what was written: somebody else" in ran.err) == (when != "before")
     if when != "behind":
         assert scene.found("c", 3) != scene.committed["c", 3]
-        put_back(printed, ran.err, "--force", *folder)
+        put_back(printed, ran.err, *folder)
     assert {key: scene.found(*key) for key in scene.committed} == scene.committed
 
 
