@@ -357,6 +357,9 @@ def check_to_follow(run: MigrationRun, progress: Progress) -> None:
     """Check a plan before what its source's workers write is mirrored; raises as :func:`follow_plan`."""
     require_made_to_follow(run)
     require_may_follow(run.applied())
+    if run.applied().sealed is not None:
+        again, back = run.command("cutover"), run.command("unseal")
+        raise AlreadyAppliedError(f"a cut-over has begun to seal the source: {again} goes on, {back} takes it back")
     check_all(run, progress)
     require_unused(run)
 

@@ -291,10 +291,8 @@ def seal(run: MigrationRun, how: Way, progress: Progress, watched: Watched) -> M
     """
     manifest, sources = run.applied(), moved_sources(run)
     mirrored_backup = manifest.mirrored_backup
-    if how == "remove":
-        require_backed_up(manifest)
-        if manifest.followed is not None and manifest.followed.written and mirrored_backup is None:
-            mirrored_backup = back_up_mirrored(run, manifest, progress)
+    if how == "remove" and manifest.followed is not None and manifest.followed.written and mirrored_backup is None:
+        mirrored_backup = back_up_mirrored(run, manifest, progress)
     progress.phase("sealing the source", 0)
     if manifest.sealed is None:
         states = tuple(
@@ -307,6 +305,8 @@ def seal(run: MigrationRun, how: Way, progress: Progress, watched: Watched) -> M
     fences = manifest.fences or fences_of(run.plan, run.sources)
     # Before the first record: from now on records are written to the source that are no growth of it.
     run.update(sealed=sealed, mirrored_backup=mirrored_backup, fences=fences)
+    for index, group, before in watched:  # what old workers write from now on is not copied by a repetition
+        group.note_due(before, Written(), index)
     outgoing = (each for source in sources for each in source.outgoing(_seal_records(source, how)))
     written = write_watched(run.workers, outgoing, watched)
     fence_sources(run, up=True)

@@ -11,11 +11,13 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 from confluent_kafka import KafkaError
 
 from connect_share.backup import rewrite
+from connect_share.errors import BrokerError
 from connect_share.files import Silent
 from connect_share.kafka.admin import Admin, unanswered
 from connect_share.kafka.write import CheckedWriter, Producers, half_done, write_records
@@ -153,10 +155,7 @@ def migration(errors: str, verb: str) -> str:
 
 
 def ends(site: Site) -> int:
-    with site.admin() as admin:
-        topics = admin.describe_topics(site.topic("shared", kind) for kind in TopicType)
-        found = admin.log_ends((name, part.id) for name, topic in topics.items() for part in topic.partitions)
-    return sum(each.offset for each in found.values())
+    return sum(end for (topic, _), end in site.ends().items() if "-shared-" in topic)
 
 
 @pytest.fixture
@@ -257,6 +256,20 @@ def test_a_move_that_is_killed_before_it_looks(site: Site, printed: Printed, com
     put_back(printed, errors)
     assert offsets_at(new, [{"n": 3}]) == [{"position": 7}]
     assert run(command, plan, "--yes", *(["--although-used"] if command == "rollback" else []))[0] == 0
+
+
+def test_what_old_workers_do_after_a_cutover_that_failed_is_found(site: Site, printed: Printed) -> None:
+    source, new = site.small_source(), site.shared("new")
+    apply_plan(plan := site.plan(source, new, intent=Intent(follow=True)))
+    with patch.object(moved_source, "write_records", side_effect=BrokerError("no leader")):
+        assert "no leader" in run("cutover", plan, "--yes")[2]
+    assert "has begun to seal the source" in run("apply", plan, "--follow", "--yes")[2]
+    site.lay_down("own", TopicType.OFFSET, [pair('["a.b",{"n":3}]', '{"position":7}')])
+    code, _, errors = run("cutover", plan, "--yes")
+    assert (code, "1 of these were not moved" in errors) == (1, True), errors
+    put_back(printed, errors)
+    run_well("cutover", plan, "--yes")
+    assert offsets_at(new, [{"n": 3}]) == [{"position": 7}]
 
 
 def offsets_at(file: Path, partitions: Sequence[dict[str, int]]) -> list[Any]:

@@ -162,18 +162,15 @@ class Scene:
 
     def state(self) -> object:
         """Where all topics end, their settings, and the backups there are."""
+        ends = self.site.ends()
         with self.site.admin() as admin:
-            topics = admin.describe_topics(name for name in admin.topic_names() if name.startswith(self.site.name))
-            ends = admin.end_offsets((name, part.id) for name, topic in topics.items() for part in topic.partitions)
-            settings = admin.settings_of_topics(topics)
+            settings = admin.settings_of_topics({topic for topic, _ in ends})
         return ends, settings, sorted(self.site.folder.glob("*.avro")), self.committed()
 
     def ends(self) -> dict[str, int]:
         """How many records each topic has ever had."""
-        with self.site.admin() as admin:
-            topics = admin.describe_topics(name for name in admin.topic_names() if name.startswith(self.site.name))
-            ends = admin.end_offsets((name, part.id) for name, topic in topics.items() for part in topic.partitions)
-        return {name: sum(end for (topic, _), end in ends.items() if topic == name) for name in topics}
+        ends = self.site.ends()
+        return {name: sum(end for (topic, _), end in ends.items() if topic == name) for name, _ in ends}
 
     def picture(self) -> dict[str, Any]:
         """What readers have of every group, opened, and the settings of its topics."""

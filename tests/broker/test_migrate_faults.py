@@ -373,11 +373,9 @@ def test_a_plan_that_is_changed_at_the_question_is_refused(site: Site, monkeypat
 def test_a_worker_file_that_is_changed_at_the_question_changes_nothing(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, destination = site.small_source(), site.shared()
-    plan = site.plan(source, destination)
-    _answering(
-        monkeypatch, lambda: [file.write_text("bootstrap.servers=nowhere:1\n") for file in (source, destination)]
-    )
+    files = site.small_source(), site.shared()
+    plan = site.plan(*files)
+    _answering(monkeypatch, lambda: [each.write_text("bootstrap.servers=nowhere:1\n") for each in files])
     run_well("apply", plan)
 
 
@@ -428,9 +426,7 @@ def test_a_bulk_copy_has_the_evidence_of_any_other(site: Site) -> None:
 
 
 def ends_of(site: Site, topic: str) -> dict[int, int]:
-    with site.admin() as admin:
-        known = admin.describe_topics([topic])[topic].partitions
-        return {number: end for (_, number), end in admin.end_offsets([(topic, each.id) for each in known]).items()}
+    return {number: end for (name, number), end in site.ends().items() if name == topic}
 
 
 def plan_of_500_offsets(site: Site) -> Path:

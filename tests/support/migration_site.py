@@ -80,6 +80,12 @@ class Site:
         with self.admin() as admin:
             return read_topic(admin, self.settings, topic)
 
+    def ends(self) -> dict[tuple[str, int], int]:
+        """Where the partitions of all topics of this site end."""
+        with self.admin() as admin:
+            topics = admin.describe_topics(name for name in admin.topic_names() if name.startswith(self.name))
+            return admin.end_offsets((name, part.id) for name, topic in topics.items() for part in topic.partitions)
+
     def plan(self, source: Path, destination: Path, name: str = "plan.json", intent: Intent = NO_INTENT) -> Path:
         path = self.folder / name
         make_plan([source], [destination], now_ms=1, intent=intent).save(path)
