@@ -33,7 +33,7 @@ from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import WorkerConfig, common_isolation
 from migrator.checks import Opened, planned_facts
 from migrator.plan import PlanPart, SourceTopic, Wanted
-from migrator.run import MIRRORED, GroupDigest, Manifest, MigrationRun, PlannedSource, TopicBaseline, backup_path
+from migrator.run import GroupDigest, Manifest, MigrationRun, PlannedSource, TopicBaseline, backup_path
 
 ILLEGAL_KEYS: Final = "illegal keys"
 """The name for records whose key Connect does not write. No cluster group id has a blank."""
@@ -149,11 +149,8 @@ def take_baseline(run: MigrationRun, opened: Opened, progress: Progress) -> dict
             stable = admin.end_offsets(partitions, common_isolation(topic_type))
             ends = {number: min(end, stable[facts.topic, number]) for number, end in facts.ends.items()}
             ranges = replace(facts, ends=ends).ranges()
-            total = sum(map(size_of, ranges))
-            groups = {}
-            if total:
-                progress.phase(f"noting what {facts.topic} holds of others", total)
-                groups = digests_of(worker, KeyOwners(topic_type, wanted), ranges, progress.advance, {})
+            progress.phase(f"noting what {facts.topic} holds of others", sum(map(size_of, ranges)))
+            groups = digests_of(worker, KeyOwners(topic_type, wanted), ranges, progress.advance, {})
             baseline[topic_type] = TopicBaseline(ends=ends, groups=groups)
     return baseline
 
@@ -432,7 +429,7 @@ def back_up_mirrored(run: MigrationRun, manifest: Manifest, progress: Progress) 
         copied = manifest.read_ranges_of(source.index, planned)
         return [each._replace(start=part.end) for part, each in zip(planned, copied, strict=True)]
 
-    path = backup_path(run.plan_path, MIRRORED)
+    path = backup_path(run.plan_path, "mirrored")
     return write_backup(path, _lay_out_sources(run, behind), run.plan.run_id, progress)
 
 

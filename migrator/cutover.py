@@ -51,7 +51,6 @@ from migrator.moved_source import (
     watch,
     write_watched,
 )
-from migrator.plan import CopySlice
 from migrator.run import IS_COPIED, Manifest, MigrationRun, MigrationStatus, SourceFence, only_one
 from migrator.topic_fence import fence_destination, fence_sources, fences_of
 from migrator.verify.equality import Verification
@@ -434,7 +433,8 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
     manifest = run.applied()
     starts = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
     all_jobs = copy_jobs(run, starts, times_at_destination(run, starts), resumed=False)
-    found = Rollback()
+    found, backup = Rollback(), manifest.backup
+    has_backup = backup is not None and run.plan_path.with_name(backup.file).exists()
     for topic_type, topic in manifest.destination.items():
         jobs = [job for job in all_jobs if job.slice_.topic_type is topic_type]
         if manifest.status is MigrationStatus.PLANNED and not dry_run:
@@ -446,7 +446,7 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
             require_no_open_transaction(admin, facts)
         ranges = facts.since(starts[topic_type]).ranges()
         stamped = jobs[0].stamped
-        copies = {identity(record, stamped=stamped) for job in jobs for record in _copies(run, job.slice_)}
+        copies, kept = _copies(run, jobs), has_backup
         for space, worker in run.groups.items():
             takes = KeyTransform.between(topic_type, space, None).takes
             found.aborted[topic_type] += count_aborted(worker, ranges, worker.isolation(topic_type), takes)
@@ -458,7 +458,10 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
             early = record.sealed_ms is not None and record.timestamp_ms < record.sealed_ms - 1_000
             if original == MARKER[0] or record.value is None or (early and is_removal(topic_type, record.value)):
                 continue
-            if identity(record, stamped=stamped) in copies:
+            if (known := identity(record, stamped=stamped)) not in copies and kept:
+                # The source has gone on, or was cleared, and its cleaner has taken what was copied.
+                copies, kept = copies | _copies(run, jobs, backup=True), False
+            if known in copies:
                 found.removals[topic_type].append((record.key or b"", record.partition))
                 found.by_connector[key] += 1
             else:
@@ -466,13 +469,15 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
     return found
 
 
-def _copies(run: MigrationRun, slice_: CopySlice) -> Iterator[Record]:
-    """Yield what the plan writes for one slice; from the backup where the source was cleared."""
-    manifest = run.applied()
-    (whole,) = manifest.read_ranges_of(slice_.source_index, [slice_.offset_range])
-    is_cleared = manifest.sealed is not None and manifest.sealed.how == "remove" and manifest.backup is not None
-    originals = backed_up(run, slice_.source_index, slice_.topic_type, whole) if is_cleared else None
-    return copies_of(run, replace(slice_, offset_range=whole), originals)
+def _copies(run: MigrationRun, jobs: Sequence[CopyJob], *, backup: bool = False) -> set[bytes]:
+    """Return what the plan writes for slices: of what is at the source, or is in its ``backup``."""
+    copies, manifest = set[bytes](), run.applied()
+    for job in jobs:
+        (whole,) = manifest.read_ranges_of(job.slice_.source_index, [job.slice_.offset_range])
+        originals = backed_up(run, job.slice_.source_index, job.slice_.topic_type, whole) if backup else None
+        written = copies_of(run, replace(job.slice_, offset_range=whole), originals)
+        copies |= {identity(record, stamped=job.stamped) for record in written}
+    return copies
 
 
 def _newest(

@@ -29,7 +29,7 @@ from connect_share.model.records import TopicType, now_ms
 from connect_share.transform.rules import SkipReason
 from migrator.copy.copy_job import SliceEvidence
 from migrator.plan import MigrationPlan, PlanPart, load_model, write_plan_file
-from migrator.run import Manifest, MigrationRun, MigrationStatus
+from migrator.run import IS_COPIED, Manifest, MigrationRun, MigrationStatus
 from migrator.verify.equality import Verification
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ _STATUS: Final[Mapping[MigrationStatus, str]] = {
     MigrationStatus.CUT_OVER: "copied, verified and cut over",
     MigrationStatus.ROLLED_BACK: "rolled back: what was written was removed again",
 }
-_BAD_NEWS: Final = (MigrationStatus.PLANNED, MigrationStatus.ROLLED_BACK)
 _PACKAGES: Final = ("connect-share", "confluent-kafka", "fastavro")
 
 
@@ -203,7 +202,7 @@ def _page(
             verification=verification,
             time=_time,
             status="not applied" if manifest is None else _STATUS[manifest.status],
-            status_is_good=manifest is not None and manifest.status not in _BAD_NEWS,
+            status_is_good=manifest is not None and manifest.status in IS_COPIED,
             moved=[*_moved(plan, manifest)],
             destination=_destination(plan, manifest),
             left_behind=_left_behind(plan, manifest),

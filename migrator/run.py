@@ -226,10 +226,6 @@ def manifest_path(plan_path: Path) -> Path:
     return plan_path.with_name(f"{plan_path.stem}.manifest.json")
 
 
-MIRRORED: Final = "mirrored"
-"""The backup of what was mirrored."""
-
-
 def backup_path(plan_path: Path, what: str = "backup") -> Path:
     """Return where the backup of a plan is: ``move.json`` has ``move.backup.avro``, and ``move.mirrored.avro``."""
     return plan_path.with_name(f"{plan_path.stem}.{what}.avro")

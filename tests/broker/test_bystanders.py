@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
 
 from connect_share.errors import PlanFileError
 from connect_share.kafka import client
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import TopicType
 from migrator.bystanders import BystanderGroup, BystanderReport, BystanderVerdict
 from migrator.moves import Intent
 from migrator.run import Manifest, backup_path, manifest_path
 from tests.support.migration_runs import apply_plan, check_bystanders
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, run, run_well
+from tests.support.topics import alter_known, pairs_of
 from tests.support.waiting import await_that
 
 KEPT = {"min.compaction.lag.ms": "3600000"}
@@ -31,13 +30,8 @@ def verdicts(report: BystanderReport, topic_type: TopicType) -> dict[str, Bystan
 
 
 def others_write(site: Site, topic_type: TopicType, *pairs: tuple[str, str | None]) -> None:
-    topic = site.topic("shared", topic_type)
-    site.produce(
-        [
-            Record(topic, 0, 0, int(time.time() * 1000), key.encode(), None if value is None else value.encode())
-            for key, value in pairs
-        ]
-    )
+    encoded = [(key.encode(), None if value is None else value.encode()) for key, value in pairs]
+    site.produce(pairs_of(site.topic("shared", topic_type), encoded, 0))
 
 
 def a_shared_site(site: Site) -> Path:
@@ -104,19 +98,14 @@ def test_others_stay_as_they_were_and_may_go_on(site: Site) -> None:
 
     # Somebody deletes records: those of a group that wrote nothing since are missed, and exit code and text say so.
     topic = site.topic("shared", TopicType.CONFIG)
-    admin = client.admin_client(site.settings, client_id="test")
-    policy = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
-    resource = client.ConfigResource(client.ResourceType.TOPIC, topic, incremental_configs=[policy])
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    with site.admin() as admin:
+        alter_known(admin, topic, {"cleanup.policy": "compact,delete"})
 
-    def deleted() -> str:
-        try:  # refused until the log itself has heard of its new policy
-            [each.result(30) for each in admin.delete_records([client.TopicPartition(topic, 0, 5)]).values()]
-        except client.KafkaException as error:
-            return str(error)
-        return ""
+        def deleted() -> bool:  # refused until the log itself has heard of its new policy
+            (future,) = admin._client.delete_records([client.TopicPartition(topic, 0, 5)]).values()
+            return future.exception(30) is None
 
-    await_that(deleted, lambda said: not said, what="deleted")
+        await_that(deleted, what="deleted")
     code, out, _ = run("verify", path, "--isolation")
     assert code == 1
     assert "touched: records are missing or changed: plain keys in" in out
@@ -159,16 +148,12 @@ def test_what_the_cleaner_takes_is_distinguished(site: Site) -> None:
         others_write(site, TopicType.CONFIG, ("other.connector-z", '{"properties":{}}'))
         return [(record.key, record.offset) for record in site.read(topic)]
 
-    await_that(
-        cleaned, lambda found: (b"other.connector-z", 0) not in found, what="the old record cleaned away", timeout_s=120
-    )
+    old = (b"other.connector-z", 0)
+    await_that(cleaned, lambda found: old not in found, what="the old record cleaned away", timeout_s=120)
     report = check_bystanders(path)
     groups = by_group(report, TopicType.CONFIG)
-    assert (groups["other"].verdict, groups["other"].keys_before, groups["other"].keys_now) == (
-        BystanderVerdict.WROTE_SINCE,
-        1,
-        0,
-    )
+    other = groups["other"]
+    assert (other.verdict, other.keys_before, other.keys_now) == (BystanderVerdict.WROTE_SINCE, 1, 0)
     assert (groups["third"].verdict, groups["third"].keys_now) == (BystanderVerdict.EQUAL, 1)
     assert report.isolated
 

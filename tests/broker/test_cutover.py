@@ -27,7 +27,6 @@ from connect_share.files import Silent
 from connect_share.kafka import client, write
 from connect_share.kafka.read import Reader
 from connect_share.model.config_state import TargetState
-from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config, replay_offsets
 from connect_share.storage import ConnectStorage
@@ -50,8 +49,8 @@ from tests.support.migration_runs import (
     seal_plan,
     verify_plan,
 )
-from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run, run_well
-from tests.support.topics import alter_known
+from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, pair, run, run_well
+from tests.support.topics import COMPACT_NOW, UNTOUCHED, alter_known, pairs_of
 from tests.support.waiting import await_that
 
 
@@ -184,9 +183,8 @@ def test_a_live_source_is_followed_killed_followed_and_cut_over(site: Site) -> N
             if (r.key or b"").startswith(GROUP.encode() + b".") and not any(key in (r.key or b"") for key in sealed)
         ]
         assert sorted(((r.key, r.value, r.timestamp_ms) for r in copied), key=repr) == expected  # none lost, none twice
-    new, old = (
-        replay_config(site.read(site.topic(who, TopicType.CONFIG)), g) for who, g in (("shared", GROUP), ("own", None))
-    )
+    sides = ("shared", GROUP), ("own", None)
+    new, old = (replay_config(site.read(site.topic(who, TopicType.CONFIG)), group) for who, group in sides)
     assert new.connectors() == old.connectors()
     assert {new.target_state(name) for name in new.connectors() - {"a.b"}} == {TargetState.STARTED}
     # Sealed: a worker that is started on the old topics runs nothing.
@@ -195,10 +193,8 @@ def test_a_live_source_is_followed_killed_followed_and_cut_over(site: Site) -> N
         cut_over(plan)
     assert verify_plan(plan).equal
     # New workers write: what they touched is not judged, all else still is.
-    for name, value in (("life-1", b"{}"), ("other", b"{}")):
-        key = f'{GROUP}.["{name}",{{"p":1}}]'.encode()
-        at = partition_for(key, SHARED_PARTITIONS[TopicType.OFFSET])
-        site.produce([Record(site.topic("shared", TopicType.OFFSET), at, 0, 1, key, value)])
+    keys = [f'{GROUP}.["{name}",{{"p":1}}]'.encode() for name in ("life-1", "other")]
+    site.produce(pairs_of(site.topic("shared", TopicType.OFFSET), [(key, b"{}") for key in keys]))
     verification = verify_plan(plan)
     assert verification.equal, verification.differences
     assert any("'life-1', 'other' was not judged" in warning for warning in verification.warnings)
@@ -261,8 +257,7 @@ def test_ctrl_c_ends_following_and_apply_goes_on(site: Site) -> None:
     assert process.returncode == 0
     assert json.loads(out)["manifest"]["followed"]["written"] == mirrored(plan)
     assert "dry run: nothing was written" in run_well("apply", plan, "--follow", "--dry-run")
-    out_text = run_well("cutover", plan, "--yes", "--seal", "none")
-    assert "start the new workers now" in out_text
+    assert "start the new workers now" in run_well("cutover", plan, "--yes", "--seal", "none")
     assert Manifest.load(manifest_path(plan)).sealed is None
 
 
@@ -288,11 +283,8 @@ def test_exactly_once_producers_are_fenced(site: Site) -> None:
 
 def test_a_number_of_tasks_that_cannot_be_true_fences_no_producer(site: Site) -> None:
     source = site.small_source(exactly_once_source_support="enabled")
-    site.lay_down(
-        "own",
-        TopicType.CONFIG,
-        [pair("connector-x", '{"properties":{}}'), pair("tasks-fencing-x", '{"task-count":2147483647}')],
-    )
+    many = [pair("connector-x", '{"properties":{}}'), pair("tasks-fencing-x", '{"task-count":2147483647}')]
+    site.lay_down("own", TopicType.CONFIG, many)
     plan = site.plan(source, site.shared())
     apply_plan(plan)
     code, _, err = run("cutover", plan, "--yes")
@@ -328,6 +320,22 @@ def test_an_apply_that_did_not_end_is_rolled_back(site: Site, later: dict[str, s
     assert (written[-1].key, written[-1].value) == (f"{GROUP}.target-state-".encode(), b"null")
     assert run("rollback", plan, "--yes")[0] == 1
     assert "says that what was written was removed again" in run("verify", plan)[1]
+
+
+def test_what_the_cleaner_has_taken_at_the_source_is_rolled_back(site: Site) -> None:
+    """As where old workers go on: what was copied of them is no record of new workers."""
+    plan = site.plan(site.small_source(configs=UNTOUCHED), site.shared(), intent=Intent(follow=True))
+    apply_plan(plan)
+    topic, ((key, value, _),) = site.topic("own", TopicType.OFFSET), SMALL[TopicType.OFFSET]
+    with site.admin() as admin:
+        alter_known(admin, topic, COMPACT_NOW)
+
+    def cleaned() -> bool:
+        site.produce(pairs_of(topic, [(key.encode(), b"{}")]))
+        return value.encode() not in [record.value for record in site.read(topic)]
+
+    await_that(cleaned, what="cleaned")
+    assert (roll_back(plan).newer, position(site)) == ({}, None)
 
 
 def test_following_needs_a_plan_made_for_it(site: Site) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, patch
 
 import pytest
 
@@ -29,13 +29,8 @@ def test_errors_are_json_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFi
     assert (told["_command"], told["error"]["type"]) == ("verify", "PlanFileError")
     assert main(["verify", str(missing)]) == 1
     assert capsys.readouterr().err == f"connect-share-migrate: error: plan {missing} does not exist\n"
-
-
-def test_an_engine_that_is_not_there_is_said_first(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    assert main(["apply", "no.json", "--engine", "spark", "--dry-run"]) == 2
+    with patch("importlib.util.find_spec", return_value=None):  # before the plan is read
+        assert main(["apply", str(missing), "--engine", "spark", "--dry-run"]) == 2
     assert "Spark needs pyspark" in capsys.readouterr().err
 
 
