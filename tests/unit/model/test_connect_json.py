@@ -149,9 +149,10 @@ REFUSED = [
     b"null\xff",
     b"[" * 1001 + b"]" * 1001,
 ]
+FULL_OF_QUOTES = pytest.param(b'{"a":' * 500 + b'"' + b'\\"' * 500_000, id="a megabyte of quotes, which took an hour")
 
 
-@pytest.mark.parametrize("data", REFUSED)
+@pytest.mark.parametrize("data", [*REFUSED, FULL_OF_QUOTES])
 def test_reader_is_strict_where_jackson_is(data: bytes) -> None:
     with pytest.raises(ValueFormatError) as caught:
         loads(data)
