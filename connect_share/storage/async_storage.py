@@ -23,7 +23,7 @@ from connect_share.model.records import ConnectorTaskId
 from connect_share.model.status import ConnectorStatus, TaskStatus
 from connect_share.storage.connect_storage import CheckpointArguments, ConnectStorage, StorageArguments, spelled_out
 from connect_share.storage.shared import SharedTopics
-from connect_share.storage.start import StorageStartup
+from connect_share.storage.start import StorageStartup, closed_meanwhile
 from connect_share.stores.base import KafkaTopicBasedBackingStore
 from connect_share.stores.config import ConfigUpdateListener, EventReceiver, KafkaConfigBackingStore, check_listener
 from connect_share.stores.offsets import (
@@ -160,11 +160,12 @@ async def to_its_end(awaited: Awaitable[T]) -> T:
     return await asyncio.shield(changing)
 
 
-async def stopped_until_its_end(starting: asyncio.Future[Any], stop: Callable[[], object]) -> None:
-    """Stop until a start has ended: one whose thread has not begun does not notice that it is stopped."""
+async def stopped_until_its_end(starting: asyncio.Future[Any], stop: Callable[[], Awaitable[object]]) -> None:
+    """Stop until a start has ended, and then what it has started: one whose thread has not begun notices no stop."""
     while not starting.done():
-        await asyncio.to_thread(stop)
+        await stop()
         await asyncio.wait([starting], timeout=_STOP_AGAIN_S)
+    await stop()
 
 
 Pools = tuple[Executor, Executor]
@@ -498,24 +499,24 @@ class AsyncConnectStorage(_Asynchronous[ConnectStorage]):
         if self._running is not None:
             raise NotStartedError("this AsyncConnectStorage was started before, and not stopped since")
         driver = self._running = Driver(self._pools)
-        started = asyncio.ensure_future(driver.call(self._sync.start))
+        self._starting = starting = asyncio.ensure_future(driver.call(self._sync.start))
         try:
-            await to_its_end(started)
+            await to_its_end(starting)
         except BaseException:
-            # Cancelled, or failed: nothing stays behind.
-            await stopped_until_its_end(started, self._sync.stop)
-            await driver.read(self._sync.stop)
-            driver.close()
-            self._running = None
+            if self._running is driver:  # cancelled, or failed: nothing stays behind
+                await self.stop()
             raise
+        if self._running is not driver:
+            raise closed_meanwhile()
         return self
 
     async def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Send what was put, end, and close every client; may be called twice."""
+        """Send what was put, end, and close every client; may be called twice. A start ends as of ``ConnectStorage``."""
         driver, self._running = self._running, None
         if driver is not None:
+            stop = partial(driver.read, self._sync.stop, timeout_s)
             try:
-                await to_its_end(driver.read(self._sync.stop, timeout_s))
+                await to_its_end(stopped_until_its_end(self._starting, stop))
                 await driver.wait_for_all()
             finally:
                 driver.close()

@@ -104,9 +104,8 @@ class StorageLife:
             self._starter = threading.get_ident()
         try:
             yield
-        except ConnectShareError as error:
-            if self._close_by is not None and not isinstance(error, StoreClosedError):
-                raise _closed_meanwhile() from error
+        except ConnectShareError:
+            self.check_not_closed()
             raise
         finally:
             self._start_ended.set()
@@ -120,7 +119,7 @@ class StorageLife:
     def check_not_closed(self) -> None:
         """Raise ``StoreClosedError`` if the storage was closed since its start began."""
         if self._close_by is not None:
-            raise _closed_meanwhile()
+            raise closed_meanwhile()
 
     def close(self, timeout_s: float) -> bool:
         """Begin to close, and end a start that is under way. Return whether there is anything to be closed here."""
@@ -153,7 +152,8 @@ class StorageLife:
                 BackgroundThread("connect-storage-failed", partial(self._on_failed, error), lambda _: None).start()
 
 
-def _closed_meanwhile() -> StoreClosedError:
+def closed_meanwhile() -> StoreClosedError:
+    """Return the error of a start during which its storage was stopped."""
     return StoreClosedError("the storage was closed while it started")
 
 

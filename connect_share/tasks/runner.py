@@ -147,7 +147,7 @@ class TaskRunner(EventReceiver):
         try:
             return await to_its_end(starting)
         except asyncio.CancelledError:
-            await stopped_until_its_end(starting, self.storage.stop)
+            await stopped_until_its_end(starting, lambda: asyncio.to_thread(self.storage.stop))
             await asyncio.to_thread(self.stop)
             raise
 

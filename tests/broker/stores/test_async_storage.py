@@ -129,8 +129,8 @@ def test_who_is_cancelled_loses_nothing_and_changes_no_order(shared: Any) -> Non
     run(body)
 
 
-@pytest.mark.parametrize("begins", [False, True], ids=["before its thread begins", "while a store starts"])
-def test_a_start_that_is_cancelled_leaves_nothing(shared: Any, monkeypatch: pytest.MonkeyPatch, begins: bool) -> None:
+@pytest.mark.parametrize(("begins", "stops"), [(False, False), (True, False), (False, True), (True, True)])
+def test_a_start_that_is_cut_off_leaves_nothing(shared: Any, monkeypatch: Any, begins: bool, stops: bool) -> None:
     begun, go_on, start = threading.Event(), threading.Event(), KafkaConfigBackingStore.start
 
     def held(store: KafkaConfigBackingStore) -> None:
@@ -150,10 +150,12 @@ def test_a_start_that_is_cancelled_leaves_nothing(shared: Any, monkeypatch: pyte
             await asyncio.sleep(0)
             if begins:
                 assert await asyncio.to_thread(begun.wait, 60)
-            starting.cancel()
+            ending = asyncio.ensure_future(storage.stop() if stops else asyncio.sleep(0))
+            if not stops:
+                starting.cancel()
             go_on.set()
-            with pytest.raises((asyncio.CancelledError, StoreClosedError)):
-                await starting
+            _, ended = await asyncio.gather(ending, starting, return_exceptions=True)
+            assert isinstance(ended, StoreClosedError if stops else asyncio.CancelledError | StoreClosedError)
         async with storage:
             await storage.config.refresh()
         await asyncio.to_thread(await_that, threads, before.issuperset, what="no thread of the storage")
