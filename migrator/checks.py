@@ -217,11 +217,11 @@ def openers_of(topic_type: TopicType, sealings: Sealings, times: Spaces | None =
 
 
 def require_source_unchanged(
-    worker: WorkerConfig, facts: TopicFacts, planned: SourceTopic, opener: Opener, *, may_grow: bool = False
+    worker: WorkerConfig, facts: TopicFacts, planned: SourceTopic, opener: Opener | None = None
 ) -> None:
-    """Refuse a source topic that has lost records, or has new ones to be moved: ``SourceChangedError``, which says where.
+    """Refuse a source topic that has lost records, or got partitions, or records: ``SourceChangedError`` says where.
 
-    On a shared topic other groups continue to write; their records do not count, and none that ``opener`` refuses.
+    On a shared topic the records of others do not count, and none that ``opener`` refuses; without it a source may grow.
     """
     parts = {part.partition: part for part in planned.partitions}
     if parts.keys() != facts.ends.keys():
@@ -237,7 +237,7 @@ def require_source_unchanged(
                 f"{planned.topic}[{number}] ends at {facts.ends[number]}, the plan says {part.end}: records were lost; "
                 "make a new plan"
             )
-    if may_grow:
+    if opener is None:
         return
     grown = facts.since({number: part.end for number, part in parts.items()})
     for record in read_records(worker, grown.ranges(), planned.isolation):
@@ -310,8 +310,8 @@ def _check_source(plan: MigrationPlan, source: PlannedSource, *, may_change: boo
                 require_no_open_transaction(admin, found, wait_s=0.0)
             if topic_type is TopicType.CONFIG and not planned.sealed_as_is:
                 require_own_keys(worker, found)
-            opener = Opener(source.sealing, planned.transform(topic_type))
-            require_source_unchanged(worker, found, topic, opener, may_grow=may_change)
+            opener = None if may_change else Opener(source.sealing, planned.transform(topic_type))
+            require_source_unchanged(worker, found, topic, opener)
 
 
 def _check_new_group(plan: MigrationPlan, source: PlannedSource, *, may_live: bool) -> None:
@@ -472,8 +472,9 @@ def slices_behind(run: MigrationRun) -> Iterator[CopySlice]:
     for source in run.sources:
         with admin_of(source.worker) as admin:
             for topic_type, there in planned_facts(admin, source.plan.topics).items():
+                require_source_unchanged(source.worker, there, topic := source.plan.topics[topic_type])
                 places = [(there.topic, number) for number in there.ends]
-                ends[source.index, topic_type] = admin.end_offsets(places, source.plan.topics[topic_type].isolation)
+                ends[source.index, topic_type] = admin.end_offsets(places, topic.isolation)
     for slice_ in run.plan.slices():
         (planned,) = run.applied().read_ranges_of(slice_.source_index, [slice_.offset_range])
         end = ends[slice_.source_index, slice_.topic_type].get(planned[:2], planned.end)

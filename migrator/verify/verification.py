@@ -15,11 +15,10 @@ from typing import Final
 
 from connect_share.backup.rewrite import Sample, Since, StoppedGroup
 from connect_share.errors import (
-    AlreadyAppliedError,
+    ConnectShareError,
     CopyError,
     DestinationUsedError,
     PlanRejectedError,
-    UsageError,
     listed,
 )
 from connect_share.files import SILENT, Progress
@@ -567,13 +566,13 @@ def _is_sealed(manifest: Manifest | None) -> bool:
 def verify_plan(run: MigrationRun, *, engine: VerifyEngine | None = None, progress: Progress = SILENT) -> Verification:
     """Compare both sides as :func:`compare_sides`; when they are equal, a copied plan's manifest becomes ``verified``.
 
-    The manifest stays as it is while another process works with the plan, where that is not known, or if one has changed it
-    since it was read.
+    The manifest stays as it is where it cannot be written, while another process works with the plan or that is not known,
+    or if one has changed it since it was read.
     """
     verification = compare_sides(run, engine=engine, progress=progress)
     compared = run.manifest
     if verification.equal and compared is not None and compared.status is MigrationStatus.COPIED:
-        with contextlib.suppress(AlreadyAppliedError, UsageError), only_one(run.plan_path):
+        with contextlib.suppress(ConnectShareError), only_one(run.plan_path):
             if Manifest.load(run.manifest_path) == compared:
                 run.save(compared.model_copy(update={"status": MigrationStatus.VERIFIED}))
     return verification

@@ -21,7 +21,9 @@ from connect_share.errors import (
     CutoverError,
     DestinationUsedError,
     LiveMembersError,
+    PlanFileError,
     PlanRejectedError,
+    SourceChangedError,
 )
 from connect_share.files import Silent
 from connect_share.kafka import client, write
@@ -50,7 +52,7 @@ from tests.support.migration_runs import (
     verify_plan,
 )
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, pair, run, run_well
-from tests.support.topics import COMPACT_NOW, UNTOUCHED, alter_known, pairs_of
+from tests.support.topics import COMPACT_NOW, UNTOUCHED, add_partitions, alter_known, pairs_of
 from tests.support.waiting import await_that
 
 
@@ -135,6 +137,8 @@ def test_a_verification_keeps_what_was_mirrored_meanwhile(site: Site) -> None:
     with only_one(plan):
         assert verify_plan(plan).equal
     assert Manifest.load(manifest_path(plan)).status is MigrationStatus.COPIED
+    with patch.object(Manifest, "save", side_effect=PlanFileError("no room")):
+        assert verify_plan(plan).equal
     assert verify_plan(plan).equal
     assert Manifest.load(manifest_path(plan)).status is MigrationStatus.VERIFIED
 
@@ -202,8 +206,7 @@ def test_a_live_source_is_followed_killed_followed_and_cut_over(site: Site) -> N
     # And back: only what the plan wrote goes, and the old cluster runs what it ran.
     with pytest.raises(PlanRejectedError, match="--although-used"):
         roll_back(plan)
-    taken_back = roll_back(plan, although_used=True)
-    assert taken_back.records > 0
+    assert roll_back(plan, although_used=True).records > 0
     assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), GROUP).connectors() == frozenset()
     offsets = replay_offsets(site.read(site.topic("shared", TopicType.OFFSET)), GROUP)
     assert offsets.raw.keys() == {b'["life-1",{"p":1}]', b'["other",{"p":1}]'}
@@ -242,6 +245,17 @@ def test_following_for_long_asks_the_brokers_for_no_more(site: Site) -> None:
     ranges = [part for call in read.call_args_list for part in call.args[1] if "-shared-" in part.topic]
     looked = Counter((part[:2], offset) for part in ranges for offset in range(part.start, part.end))
     assert (made.call_count, sum(lags), mirrored(plan), {*looked.values()}) == (1, 4, 4, {1})
+
+
+def test_partitions_that_a_source_gets_end_the_mirror(site: Site) -> None:
+    apply_plan(plan := followed_plan(site))
+
+    def grow(_: Lag) -> None:
+        with site.admin() as admin:
+            add_partitions(admin, site.settings, site.topic("own", TopicType.OFFSET), 6)
+
+    with pytest.raises(SourceChangedError, match="other partitions than planned"):
+        follow_plan(plan, stopped=lambda: False, report=grow)
 
 
 def test_ctrl_c_ends_following_and_apply_goes_on(site: Site) -> None:
@@ -372,15 +386,8 @@ def position(site: Site, group: str = GROUP) -> object:
 def test_a_forgotten_cutover_starts_no_old_worker(site: Site) -> None:
     old, new = f"{site.name}-old", f"{site.name}-new"  # members are seen by every test that shares the broker
     source = site.small_source(group=old, exactly_once_source_support="enabled")
-    site.lay_down(
-        "own",
-        TopicType.CONFIG,
-        [
-            pair("connector-second", '{"properties":{}}'),
-            pair("target-state-second", '{"state":"PAUSED"}'),
-            pair("connector-third", '{"properties":{}}'),
-        ],
-    )
+    second = [pair("connector-second", '{"properties":{}}'), pair("target-state-second", '{"state":"PAUSED"}')]
+    site.lay_down("own", TopicType.CONFIG, [*second, pair("connector-third", '{"properties":{}}')])
     before = {"a.b": TargetState.STOPPED, "second": TargetState.PAUSED, "third": TargetState.STARTED}
     plan = site.plan(source, site.shared(new))
     apply_plan(plan)

@@ -174,10 +174,8 @@ def test_apply_creates_the_shared_topics_with_the_settings_of_create_topics(
     # The three commands judge alike: of what apply made, and of topics with the brokers' own settings.
     console = console_of(capsys)
     for who, file, as_wanted in (("shared", destination, True), ("own", source, False)):
-        assert (
-            f"{site.topic(who, TopicType.CONFIG)} (config): exists, as wanted"
-            in console("create", "topics", "-w", file).out
-        ) is as_wanted
+        shown = console("create", "topics", "-w", file).out
+        assert (f"{site.topic(who, TopicType.CONFIG)} (config): exists, as wanted" in shown) is as_wanted
         differing = console("check", "topics", "-w", file, "--output", "json").json["differences"]
         assert ("segment.bytes" in {found["what"] for found in differing}) is not as_wanted
         noted = console("check", "startup", "-w", file).err

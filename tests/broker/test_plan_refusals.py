@@ -55,12 +55,9 @@ def test_bad_topics_are_refused(site: Site) -> None:
     site.create("wide", {**SHARED_PARTITIONS, TopicType.CONFIG: 3})
     with pytest.raises(PartitionCountError):
         make_plan([source], [site.worker_file("wide", GROUP, sharing=True)], now_ms=1)
+    fresh = site.worker_file("fresh", GROUP, sharing=True)
     with pytest.raises(PartitionCountError):
-        make_plan(
-            [site.worker_file("wide", "orders", sharing=False)],
-            [site.worker_file("fresh", GROUP, sharing=True)],
-            now_ms=1,
-        )
+        make_plan([site.worker_file("wide", "orders", sharing=False)], [fresh], now_ms=1)
 
 
 def test_a_key_that_makes_its_record_too_large(site: Site) -> None:
@@ -143,15 +140,12 @@ def test_a_plan_is_applied_once_and_by_one_process(site: Site) -> None:
 
 
 def test_live_workers_are_refused(site: Site) -> None:
-    source = site.small_source(group=f"{site.name}-orders")
-    plan_path = site.plan(source, site.shared(f"{site.name}-eu"))
+    source, eu = site.small_source(group=f"{site.name}-orders"), f"{site.name}-eu"
+    plan_path = site.plan(source, site.shared(eu))
     with ConnectMember(site.bootstrap_servers, f"{site.name}-orders"):
         with pytest.raises(LiveMembersError, match=f"1 worker.s. of the source group {site.name}-orders"):
-            site.plan(source, site.shared(f"{site.name}-eu"))
+            site.plan(source, site.shared(eu))
         with pytest.raises(LiveMembersError):
             apply_plan(plan_path)
-    with (
-        ConnectMember(site.bootstrap_servers, f"{site.name}-eu"),
-        pytest.raises(LiveMembersError, match="destination group"),
-    ):
-        site.plan(source, site.shared(f"{site.name}-eu"))
+    with ConnectMember(site.bootstrap_servers, eu), pytest.raises(LiveMembersError, match="destination group"):
+        site.plan(source, site.shared(eu))
