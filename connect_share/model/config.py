@@ -215,10 +215,9 @@ class ConfigFold(Fold):
         for connector, state in tables.target_states.items():
             if state is not TargetState.STARTED:
                 yield ConfigKey.TARGET_STATE.key(connector)
-        for table in (tables.committed, tables.deferred):
-            for connector, tasks in table.items():
-                for task in tasks:
-                    yield ConfigKey.TASK.key(ConnectorTaskId(connector, task))
+        for connector in {*tables.committed, *tables.deferred}:
+            for task in {*tables.committed.get(connector, ()), *tables.deferred.get(connector, ())}:
+                yield ConfigKey.TASK.key(ConnectorTaskId(connector, task))
         if tables.session_key is not None:
             yield ConfigKey.SESSION_KEY.key("")
 

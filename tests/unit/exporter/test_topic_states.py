@@ -183,8 +183,7 @@ def test_what_the_workers_of_a_file_refuse_is_counted_as_refused(topic_type: Top
 def test_a_removal_that_is_written_again_removes_nothing() -> None:
     made = [record("com.acme.connector-a", value, offset=at) for at, value in enumerate((b"null", CONFIGURED))]
     log = [sealed(each, written_ms=each.offset) for each in made]
-    (topic,) = followed((TopicType.CONFIG, [*log, log[0]]), worker=sharing_worker(keys=key_text(7)))
-    (state,) = topic.states.groups()
+    (state,) = followed((TopicType.CONFIG, [*log, log[0]]), worker=sharing_worker(keys=key_text(7)))[0].states.groups()
     assert (state.living, state.skipped) == (2, {SkipKind.REFUSED: 1})  # what is refused counts, too
 
 

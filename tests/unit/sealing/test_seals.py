@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from connect_share import (
@@ -108,6 +108,7 @@ def test_a_group_that_looks_sealed_is_not_started_without_a_word(
 
 
 @given(steps=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["a", "b-1"]), st.integers(0, 2)), max_size=30))
+@example(steps=[(0, "a", 0), (2, "a", 0), (3, "a", 0), (2, "a", 0)])  # a task before and behind its commit
 def test_the_keys_of_a_state_are_those_of_its_records(steps: list[tuple[int, str, int]]) -> None:
     fold, newest = ConfigFold(GROUP), dict[bytes, bytes | None]()
     for at, (kind, connector, number) in enumerate(steps):
