@@ -63,11 +63,8 @@ def _check_all(arguments: argparse.Namespace, out: Output) -> Result:
     found = wanted(every, ())
     shown = found if arguments.all else found[:_ON_A_SCREEN]
     more = len(found) - len(shown)
-    lines = [
-        *finding_lines(shown),
-        *([f"and {plural(more, 'more finding')}: --all shows all"] if more else []),
-        *verdicts,
-    ]
+    left_out = [f"and {plural(more, 'more finding')}: --all shows all"] if more else []
+    lines = [*finding_lines(shown), *left_out, *verdicts]
     topics = {topic_type.value: topic for topic_type, topic in sources.topic_set.topics.items()}
     members = {"findings": [finding.to_dict() for finding in found], "checks": checks, "topics": topics}
     return Result(members, lines, exit_code(every))

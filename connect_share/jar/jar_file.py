@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.errors import ConfigError, WorkerPluginError
-from connect_share.files import open_regular, write_private_file, writing
+from connect_share.files import open_regular, write_private_file
 from connect_share.jar import INTERCEPTOR_CLASS, JAR_NAME, jar_path
 from connect_share.worker_config import parse_properties
 
@@ -122,7 +122,7 @@ def hand_out(folder: Path) -> HandedOut:
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder; give one that is there, such as the libs folder of Kafka")
     ours, target = own_jar(), folder / JAR_NAME
-    with writing(target, WorkerPluginError):
+    try:
         there = None
         if target.exists():  # an incomplete copy is no jar, but it is replaced like one
             with open_regular(target) as file:
@@ -132,4 +132,6 @@ def hand_out(folder: Path) -> HandedOut:
             return HandedOut(there, None, written=False)
         # Its other name does not end in .jar: a worker that starts now must not load an incomplete file.
         write_private_file(target, ours.path.read_bytes(), mode=_MODE)
+    except OSError as exc:
+        raise WorkerPluginError(f"cannot write {target}: {exc.strerror or exc}; nothing was changed") from exc
     return HandedOut(JarFile(target, ours.sha256, ours.version), there, written=True)
