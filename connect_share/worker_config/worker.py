@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -197,8 +197,9 @@ class WorkerConfig(BaseModel):
         properties: Mapping[str, str],
         *,
         providers: Mapping[str, ConfigProvider] | None = None,
+        given: Collection[str] = (),
     ) -> WorkerConfig:
-        """Return the configuration in properties that come from a file; errors name it.
+        """Return the configuration in properties that come from a file; errors name it, but for those ``given`` elsewhere.
 
         Raises:
             ConfigError, InvalidClusterGroupIdError: as :meth:`from_file`.
@@ -206,7 +207,8 @@ class WorkerConfig(BaseModel):
         try:
             config = cls.from_properties(properties, providers=providers)
         except ConfigError as exc:
-            raise ConfigError(f"{path}: {exc}", property_name=exc.property_name) from exc
+            text = str(exc) if exc.property_name in given else f"{path}: {exc}"
+            raise ConfigError(text, property_name=exc.property_name) from exc
         except InvalidClusterGroupIdError as exc:
             raise InvalidClusterGroupIdError(f"{path}: {exc}") from exc
         config._file = Path(path)  # noqa: SLF001 - of this class
@@ -665,13 +667,11 @@ class TopicSet:
     ) -> TopicSet:
         """Return the topics of a worker file; options of a command line win over it."""
         java, own = split_client_settings(client or {})
-        properties = {**load_worker_file(path), **java}
-        if bootstrap_servers is not None:
-            properties["bootstrap.servers"] = bootstrap_servers
-        for topic_type, topic in (topics or {}).items():
-            properties[TOPIC_PROPERTIES[topic_type]] = topic
-        found = cls.of(WorkerConfig.from_file_properties(path, properties), own)
-        return replace(found, others=_level(connection_settings() | java, Isolation.READ_COMMITTED))
+        given = {**java, **{TOPIC_PROPERTIES[topic_type]: topic for topic_type, topic in (topics or {}).items()}}
+        given |= {} if bootstrap_servers is None else {_SERVERS: bootstrap_servers}
+        elsewhere = {*given, *connection_settings()}
+        worker = WorkerConfig.from_file_properties(path, {**load_worker_file(path), **given}, given=elsewhere)
+        return replace(cls.of(worker, own), others=_level(connection_settings() | java, Isolation.READ_COMMITTED))
 
     @classmethod
     def of(cls, config: WorkerConfig, own: Mapping[str, str] | None = None) -> TopicSet:

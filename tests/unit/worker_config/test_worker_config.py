@@ -262,12 +262,10 @@ def test_flags_win_over_a_worker_file(tmp_path: Path) -> None:
     assert found.settings.bootstrap_servers == "z:3"
     assert found.settings.properties["debug"] == "broker"
     assert found.settings.properties["client.rack"] == "r"
-    assert found.topics == {
-        TopicType.CONFIG: "configs",
-        TopicType.OFFSET: "offsets",
-        TopicType.STATUS: "other",
-    }
+    assert found.topics == {TopicType.CONFIG: "configs", TopicType.OFFSET: "offsets", TopicType.STATUS: "other"}
     assert found.worker_group == ("orders",)
+    with pytest.raises(ConfigError, match=r"^security.protocol has to be one of"):  # which the file does not say
+        TopicSet.from_worker_file(path, client={"security.protocol": "FOO"})
 
 
 @pytest.mark.parametrize(
