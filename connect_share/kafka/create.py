@@ -629,8 +629,8 @@ def way_back(topic_type: TopicType) -> str:
     restore = command_line("connect-share", "restore", "BACKUP", "-w", "FILE", "--only", topic_type.value)
     create = command_line("connect-share", "create", "topics", "-w", "FILE", ALTHOUGH_LOST)
     return (
-        f"remove nothing: {saved}stop all workers on these topics; put back a backup ({restore}), "
-        f"or, without one, make the topic ({create}); start the workers{given}"
+        f"if {TOPIC_PROPERTIES[topic_type]} names the right one, remove nothing: {saved}stop all workers on these topics; "
+        f"put back a backup ({restore}), or, without one, make the topic ({create}); start the workers{given}"
     )
 
 

@@ -136,7 +136,8 @@ def test_a_lost_config_topic_is_one_finding_and_comes_back(site: tuple[Site, Adm
     else:
         for asked in ("get connectors", "create topics --yes", "create topics --dry-run"):
             refused = here.call(*asked.split(), "-w", path)
-            assert (refused.code, "is lost, not empty" in refused.err) == (1, True)
+            said = "is lost, not empty" in refused.err, "if config.storage.topic names the right one" in refused.err
+            assert (refused.code, *said) == (1, True, True)
         check_stores(here.workers["one"])
         assert here.topics[TopicType.CONFIG] not in admin.describe_topics(here.topics.values())
     for name in here.files:
