@@ -217,9 +217,8 @@ def test_old_topics_are_found_and_mended_and_a_dead_broker_is_named(
         check = await_that(
             lambda: console(*command, "--replication-factor", "1"), lambda ran: gone in ran.err, what="gone"
         )
-        assert (
-            "error: __transaction_state: does not exist" not in check.out
-        )  # it would be made, the dead broker is still registered
+        # It would be made, the dead broker is still registered.
+        assert "error: __transaction_state: does not exist" not in check.out
         assert "warning: old-config[0]: has 2 of 3 replicas in sync, missing broker 3\n" in check.out
         assert "error: alone[0]: has no leader: nothing can be read or written; replicas on brokers 3\n" in check.out
         assert "    start broker 3\n" in check.out

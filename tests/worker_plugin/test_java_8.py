@@ -17,6 +17,7 @@ import pytest
 
 from connect_share.jar import JAVA_SOURCES, jar_path
 from tests.lab.embedded.artifacts import class_path, ensure_artifacts
+from tests.lab.embedded.jvm import QUICK_TOOL
 from tests.lab.plugin_jar import OLDEST_KAFKA
 
 pytestmark = pytest.mark.xdist_group("worker_plugin")
@@ -26,8 +27,8 @@ CALL = re.compile(r"= (?:Interface)?Methodref\s.*// +(javax?/\S+)")
 ITS_OWN = {'java/lang/StringBuilder."<init>":(Ljava/lang/String;)V', "java/lang/String.valueOf:(J)Ljava/lang/String;"}
 
 
-def ran(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+def ran(tool: str, *arguments: str) -> str:
+    done = subprocess.run([tool, *QUICK_TOOL, *arguments], capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr[-2_000:]
     return done.stdout
 
