@@ -573,7 +573,12 @@ class _Attempt:
         """Raise what is final: an error that does not pass, or any once time is up."""
         refused = refused_setting(self._spec, error)
         if refused is not None:
-            spec = accepted(self._admin, self._spec) if error.name == POLICY_VIOLATION else self._spec
+            try:
+                spec = accepted(self._admin, self._spec) if error.name == POLICY_VIOLATION else self._spec
+            except BrokerError as trouble:
+                if trouble.name == "TOPIC_ALREADY_EXISTS":
+                    return  # another worker was quicker, as the next request will say
+                raise
             if spec.configs == self._spec.configs:
                 raise refused from error
             names = ", ".join(sorted(self._spec.configs.keys() - spec.configs.keys()))

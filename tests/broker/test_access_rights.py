@@ -129,10 +129,6 @@ def use_stores(scene: Scene, **more: str) -> None:
     run(console, "restore", backup, "-w", worker.file, "--yes")
 
 
-def use_stores_exactly_once(scene: Scene) -> None:
-    use_stores(scene, **{"exactly.once.source.support": "enabled"})
-
-
 def run(main: Callable[[Sequence[str]], int], *words: object) -> None:
     """Run a command; what it says is the error if it fails."""
     if main([str(word) for word in words]) != 0:
@@ -239,7 +235,7 @@ WORKER = rows("Java worker")
 CHANGE = "Console: alter, reset, copy offsets"
 SITUATIONS: list[tuple[Callable[[Scene], object], list[Row], bool]] = [
     (use_stores, STORES, True),
-    (use_stores_exactly_once, STORES_EXACTLY_ONCE, True),
+    (lambda scene: use_stores(scene, **{"exactly.once.source.support": "enabled"}), STORES_EXACTLY_ONCE, True),
     (use_stores, MISSING, False),
     (look, rows("Console: get, describe, check sealing, check startup"), True),
     (change_offsets, rows(CHANGE) + rows(CHANGE, 1), True),

@@ -7,6 +7,9 @@ import logging
 import pytest
 
 from connect_share.jar import INTERCEPTOR_CLASS
+from connect_share.kafka import create
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import TopicSpec
 from connect_share.model.records import TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig, load_properties
@@ -72,9 +75,18 @@ def test_moves(site: Site, cluster: str, call: Call, caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.parametrize("cluster", REFUSED)
-def test_store(site: Site, cluster: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_store(site: Site, cluster: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store makes its topics with what the worker file says; what must hold is never given up."""
-    more = {"config_storage_min_cleanable_dirty_ratio": "0.1", "config_storage_retention_ms": "-1"}
+
+    def tried(admin: Admin, spec: TopicSpec) -> TopicSpec:
+        if spec.topic_type is TopicType.STATUS:  # another worker makes it meanwhile
+            admin.create_topic(create.creation_request(accepted(admin, spec)))
+        return accepted(admin, spec)
+
+    accepted = create.accepted
+    monkeypatch.setattr(create, "accepted", tried)
+    ratios = dict.fromkeys((f"{kind}_storage_min_cleanable_dirty_ratio" for kind in ("config", "status")), "0.1")
+    more = {**ratios, "config_storage_retention_ms": "-1"}
     with (
         caplog.at_level(logging.WARNING, "connect_share"),
         ConnectStorage(WorkerConfig.from_file(site.worker_file("own", "own", sharing=True, **more))),

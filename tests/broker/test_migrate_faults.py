@@ -429,16 +429,12 @@ def ends_of(site: Site, topic: str) -> dict[int, int]:
     return {number: end for (name, number), end in site.ends().items() if name == topic}
 
 
-def plan_of_500_offsets(site: Site) -> Path:
-    source = site.small_source()
-    site.lay_down("own", TopicType.OFFSET, OFFSETS)
-    return site.plan(source, site.shared())
-
-
 def test_what_is_acknowledged_is_noted_before_the_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copy_job, "_UNSETTLED", 100)
     monkeypatch.setattr(copy_job, "TOGETHER", 1)  # a client for each slice
-    plan = plan_of_500_offsets(site)
+    source = site.small_source()
+    site.lay_down("own", TopicType.OFFSET, OFFSETS)
+    plan = site.plan(source, site.shared())
     noted: list[int] = []
 
     def engine(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:

@@ -221,7 +221,8 @@ def test_a_log_that_was_cut_is_read_whole(own_broker: LocalBroker, tmp_path: Pat
     config, path = WorkerConfig.from_properties(properties), tmp_path / "checkpoint"
     with ConnectStorage(config, checkpoint=path) as storage:
         put(storage, "kept", 1)
-        size = (segment := segment_of(own_broker, "configs")).stat().st_size
+        (segment,) = Path(own_broker.broker_properties()["log.dirs"]).glob("configs-0/*.log")
+        size = segment.stat().st_size
         put(storage, "lost", 2)
     kept = path.read_bytes()
     own_broker.kill()
@@ -242,8 +243,3 @@ def test_a_log_that_was_cut_is_read_whole(own_broker: LocalBroker, tmp_path: Pat
     assert saved is not None
     assert ended[0] >= saved.config.positions[0]  # its end alone does not tell
     assert "has another leader" in reason(config, path)
-
-
-def segment_of(broker: LocalBroker, topic: str) -> Path:
-    (found,) = Path(broker.broker_properties()["log.dirs"]).glob(f"{topic}-0/*.log")
-    return found
