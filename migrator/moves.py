@@ -101,8 +101,6 @@ def pair(
 
     Files and an intent that contradict each other are a ``ConfigError``.
     """
-    if not source_files or not destination_files:
-        raise ConfigError("a plan needs at least one source and one destination worker file")
     paired = require_pairs(source_files, destination_files)
     sources = [WorkerConfig.from_file(path) for path in source_files]
     destinations = [WorkerConfig.from_file(path) for path in destination_files]

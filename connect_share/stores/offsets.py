@@ -480,7 +480,8 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
             compacted_log.read_to_end(GET_TIMEOUT_S)
             with self._state_lock:
                 values = self._fold.values
-                return {key: self._value(values, key) for key in wanted}
+                originals = {key: own_key(TopicType.OFFSET, key, self._group) for key in wanted}
+                return {key: None if name is None else values.get(name) for key, name in originals.items()}
 
         try:
             with self._lifecycle:
@@ -580,7 +581,3 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
             if own_key(TopicType.OFFSET, key, self._group) is None:
                 whose = "a plain key" if self._group is None else f"a key of cluster group {self._group!r}"
                 raise KeyFormatError(f"an offset key for {self.topic} is not {whose}", topic=self.topic)
-
-    def _value(self, values: Mapping[bytes, bytes], key: bytes) -> bytes | None:
-        original = own_key(TopicType.OFFSET, key, self._group)
-        return None if original is None else values.get(original)
