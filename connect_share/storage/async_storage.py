@@ -514,7 +514,7 @@ class AsyncConnectStorage(_Asynchronous[ConnectStorage]):
         """Send what was put, end, and close every client; may be called twice. A start ends as of ``ConnectStorage``."""
         driver, self._running = self._running, None
         if driver is not None:
-            stop = partial(driver.read, self._sync.stop, timeout_s)
+            stop = partial(asyncio.to_thread, self._sync.stop, timeout_s)  # reads that wait, it ends itself
             try:
                 await to_its_end(stopped_until_its_end(self._starting, stop))
                 await driver.wait_for_all()

@@ -92,21 +92,24 @@ def test_offsets_and_events(shared: Any) -> None:
 def test_a_thousand_writes_at_once_take_no_threads(shared: Any) -> None:
     async def body() -> None:
         async with AsyncConnectStorage(shared.sharing()) as storage:
-            before = threading.active_count()
-            most = 0
+            before, seen = threading.active_count(), list[int]()
 
             async def put(number: int) -> None:
-                nonlocal most
                 await storage.config.put_connector_config(f"c.{number % 100}", {"n": str(number)})
-                most = max(most, threading.active_count())
+                seen.append(threading.active_count())
 
             await asyncio.gather(*(put(number) for number in range(1_000)))
-            assert most <= before + 8
+            assert max(seen) <= before + 8
             state = storage.config.snapshot()
             # Writes of one connector were made in their order.
             assert {name: state.connector_config(name) for name in state.connectors()} == {
                 f"c.{number % 100}": {"n": str(number)} for number in range(900, 1_000)
             }
+            waits = threading.Event()
+            reads = [asyncio.ensure_future(storage._driver.read(waits.wait, 20)) for _ in range(5)]
+            await storage.stop()
+            assert not any(each.done() for each in reads)
+            waits.set()
 
     run(body)
 
