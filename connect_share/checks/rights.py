@@ -271,8 +271,5 @@ CHECK: Final = Check(
     place=15,
     run=_check_rights,
     options=_add_options,
-    examples=(
-        "-w worker.properties",
-        "-w worker.properties --for stores --for migrator --output json",
-    ),
+    examples=("-w worker.properties", "-w worker.properties --for stores --for migrator --output json"),
 )

@@ -378,8 +378,5 @@ CHECK: Final = Check(
     place=35,
     run=_check_sealing,
     options=_add_options,
-    examples=(
-        "-w worker.properties",
-        "-w worker.properties --all-groups-sealed --output json",
-    ),
+    examples=("-w worker.properties", "-w worker.properties --all-groups-sealed --output json"),
 )

@@ -514,8 +514,5 @@ CHECK: Final = Check(
     place=10,
     run=_check_topics,
     options=_add_options,
-    examples=(
-        "-w worker.properties",
-        "-w worker.properties --reassignment new-replicas.json",
-    ),
+    examples=("-w worker.properties", "-w worker.properties --reassignment new-replicas.json"),
 )

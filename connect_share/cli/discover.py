@@ -26,9 +26,7 @@ def _add_options(parser: Parser) -> None:
     where = parser.add_argument_group("where the topics are")
     where.add_argument("-B", "--bootstrap-servers", metavar="HOST:PORT,...", help="brokers of the cluster")
     add_worker_file(
-        where,
-        "properties file of a Java worker, for brokers and security; all topics are looked at",
-        required=False,
+        where, "properties file of a Java worker, for brokers and security; all topics are looked at", required=False
     )
     add_client_settings(where)
     parser.add_argument(

@@ -112,11 +112,7 @@ def kill_in_the_backup(plan: Path, allowed: Allowed, number: signal.Signals) -> 
     """Kill an apply that writes its backup; gives the files it has left."""
     words = command("backup", allowed, "apply", str(plan), "--yes")
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        await_that(
-            lambda: begun(plan) or process.poll() is not None,
-            what="a backup begun",
-            timeout_s=120,
-        )
+        await_that(lambda: begun(plan) or process.poll() is not None, what="a backup begun", timeout_s=120)
         process.send_signal(number)
     assert not manifest_path(plan).exists()
     assert not backup_path(plan).exists()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
@@ -113,10 +113,12 @@ def write(settings: ClientSettings, topic: str, records: list[tuple[bytes, bytes
 
 
 @contextmanager
-def foreign_records(settings: ClientSettings, topic: str, per_second: int) -> Iterator[None]:
-    """Write another group's records to a config topic for as long as the block runs."""
+def foreign_records(
+    settings: ClientSettings, topic: str, per_second: int, again: Sequence[tuple[bytes, bytes]] = ()
+) -> Iterator[None]:
+    """Write another group's records to a config topic, or some again and again, for as long as the block runs."""
     pairs = ((b"other.group.commit-connector-%d" % (number % 500), b'{"tasks":%d}' % number) for number in count())
-    records = (Record(topic, ANYWHERE, 0, 0, *pair) for pair in pairs)
+    records = (Record(topic, ANYWHERE, 0, 0, *pair) for pair in (cycle(again) if again else pairs))
     producer = client.producer(settings, client_id="tests", overrides={"linger.ms": "5"})
     with written_evenly(producer, records, per_second, every_s=0.02):
         yield

@@ -43,10 +43,7 @@ class Site:
         return Admin(self.settings, client_id="test")
 
     def create(
-        self,
-        who: str,
-        partitions: dict[TopicType, int] | None = None,
-        configs: dict[str, str] | None = None,
+        self, who: str, partitions: dict[TopicType, int] | None = None, configs: dict[str, str] | None = None
     ) -> None:
         with self.admin() as admin:
             for topic_type in TopicType:

@@ -68,10 +68,7 @@ def write_profiled_topics(broker: TestBroker, prefix: str, folder: Path) -> Prof
             (prefix_key(each, b"target-state-gone"), b"null"),
             (prefix_key(each, b"session-key"), SECRET.encode()),
         ]
-        status += [
-            (prefix_key(each, b"status-task-c-0"), b"{}"),
-            (prefix_key(each, b"status-connector-c"), None),
-        ]
+        status += [(prefix_key(each, b"status-task-c-0"), b"{}"), (prefix_key(each, b"status-connector-c"), None)]
     offsets = [
         (prefix_key(each, b'["c",{"file":"%s"}]' % SECRET.encode()), b'{"at":%d}' % number)
         for number in range(UPDATES)

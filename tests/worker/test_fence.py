@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from connect_share import ConnectStorage, TopicType, WorkerConfig
+from connect_share.model.keys import MARKER, prefix_key
+from connect_share.sealing import KEYS_PROPERTY
 from tests.lab.embedded.worker import QUICK_MEMBERS, worker_properties, write_properties
 from tests.support.flushes import flush_offsets
-from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, Start
+from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, Start, foreign_records
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.migration_site import run, run_well
+from tests.support.sealed import key_text
 from tests.support.waiting import await_that
 from tests.worker.test_migration_round_trip import Files, move
 
@@ -67,7 +70,7 @@ def test_an_old_worker_ends_before_it_joins(
         worker_factory(old, version=version).rest.await_state("source", "RUNNING", tasks=1)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [*FORMS, "4.3.1 sealed"])
 def test_an_old_worker_with_the_jar_ends_on_a_topic_that_others_use(
     broker: TestBroker, unique: str, worker_factory: Start, tmp_path: Path, form: str
 ) -> None:
@@ -77,22 +80,29 @@ def test_an_old_worker_with_the_jar_ends_on_a_topic_that_others_use(
     topics.create()
     fresh.create()
     version, group, other = form.split(maxsplit=1)[0], topics.group("orders"), topics.group("other")
-    old, new = ({**each.properties(group), **FORMS[form]} for each in (topics, fresh))
+    sealing = {} if form in FORMS else {KEYS_PROPERTY: key_text(7)}
+    more = FORMS.get(form, sealing)
+    old, new = ({**each.properties(group), **more} for each in (topics, fresh))
     paths = [write_properties(tmp_path / f"{name}.properties", each) for name, each in (("old", old), ("new", new))]
     config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": "/none", "topic": f"{unique}-data"}
     for each in (group, other):
-        with ConnectStorage(WorkerConfig.from_properties(topics.properties(each))) as storage:
+        with ConnectStorage(WorkerConfig.from_properties({**topics.properties(each), **sealing})) as storage:
             storage.config.put_connector_config("source", {**config, "name": "source"})
     move(broker, tmp_path, "there", paths[:1], paths[1:])
     plan = tmp_path / "there.json"
     assert run("cutover", plan, "--yes")[0] == 0
 
-    mistaken = worker_factory(old, version=version, class_path=JAR, wait=False)
-    await_that(lambda: mistaken.exit_code, lambda code: code == 1, what="ended with code 1", timeout_s=120)
+    # Who has no key may write under the key of a sealed fence without a pause.
+    key = prefix_key(group, MARKER[0])
+    *_, fence = [each.value for each in topics.records(topics.topic(TopicType.CONFIG)) if each.key == key]
+    stranger = [] if form in FORMS else [(key, fence or b""), (key, (fence or b"")[:-1]), (key, MARKER[1])]
+    with foreign_records(topics.settings, topics.topic(TopicType.CONFIG), 200, stranger):
+        mistaken = worker_factory(old, version=version, class_path=JAR, wait=False)
+        await_that(lambda: mistaken.exit_code, lambda code: code == 1, what="ended with code 1", timeout_s=120)
     assert f"was moved away from topic {topics.topic(TopicType.CONFIG)} by there.json" in mistaken.log()
     assert JOINED not in mistaken.log()
     if LONG:
-        others = {**topics.properties(other), **FORMS[form]}
+        others = {**topics.properties(other), **more}
         worker_factory(others, version=version, class_path=JAR).rest.await_state("source", "RUNNING", tasks=1)
     # Records behind the fence lift it, and it is still there to be read.
     assert run("unseal", plan, "--yes")[0] == 0

@@ -52,11 +52,7 @@ def model(site: Site, who: str) -> dict[TopicType, Any]:
 
 def believes_the_model(site: Site, storage: ConnectStorage) -> None:
     folds = model(site, "shared")
-    stores = {
-        TopicType.CONFIG: storage.config,
-        TopicType.STATUS: storage.status,
-        TopicType.OFFSET: storage.offsets,
-    }
+    stores = {TopicType.CONFIG: storage.config, TopicType.STATUS: storage.status, TopicType.OFFSET: storage.offsets}
     for topic_type, store in stores.items():
         store.refresh(60)
         assert store.snapshot() == folds[topic_type].snapshot(), topic_type  # type: ignore[attr-defined]

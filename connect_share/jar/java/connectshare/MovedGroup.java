@@ -1,6 +1,7 @@
 package connectshare;
 
 import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collections;
@@ -11,6 +12,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
@@ -27,18 +29,20 @@ final class MovedGroup {
 
     private final Map<String, Object> properties = new HashMap<>();
     private final GroupKeys keys;
+    private final SealedTopics sealed;
     // What the newest records say, by their keys without the prefix.
     private final Map<String, String> objections = new LinkedHashMap<>();
     private long decidedUpTo = -1;
 
-    MovedGroup(Map<String, ?> clients, GroupKeys keys) {
+    MovedGroup(Map<String, ?> clients, GroupKeys keys, SealedTopics sealed) {
         properties.putAll(clients);
         properties.keySet().removeAll(Arrays.asList("group.id", "group.instance.id", Settings.INTERCEPTORS));
         properties.put("client.id", clients.get("client.id") + "-asking");
         properties.put("enable.auto.commit", "false");
         properties.put("key.deserializer", StringDeserializer.class);
-        properties.put("value.deserializer", StringDeserializer.class);
+        properties.put("value.deserializer", ByteArrayDeserializer.class);
         this.keys = keys;
+        this.sealed = sealed;
     }
 
     /** Notes one record that the group accepts. */
@@ -62,7 +66,7 @@ final class MovedGroup {
     }
 
     /** Returns why the worker has to end, null: nothing says so up to here; {@code last} is the last record that was read. */
-    String objection(ConsumerRecord<Object, Object> last) {
+    String objection(ConsumerRecord<Object, Object> last) throws GeneralSecurityException {
         if (objections.isEmpty() || last.offset() < decidedUpTo) {
             return null;
         }
@@ -79,15 +83,15 @@ final class MovedGroup {
 
     /** Returns how many partitions a topic has now. */
     int partitions(String topic) {
-        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(properties)) {
+        try (KafkaConsumer<String, byte[]> consumer = new KafkaConsumer<>(properties)) {
             return consumer.partitionsFor(topic).size();
         }
     }
 
-    /** Returns the offset of the next record with this key, -1: there is none. */
-    private long next(TopicPartition partition, long from, String wireKey) {
+    /** Returns the offset of the next record with this key that may count, -1: there is none; anybody can go on writing others. */
+    private long next(TopicPartition partition, long from, String wireKey) throws GeneralSecurityException {
         long began = System.nanoTime();
-        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(properties)) {
+        try (KafkaConsumer<String, byte[]> consumer = new KafkaConsumer<>(properties)) {
             consumer.assign(Collections.singletonList(partition));
             long end = consumer.endOffsets(Collections.singletonList(partition)).get(partition);
             consumer.seek(partition, from);
@@ -95,8 +99,8 @@ final class MovedGroup {
                 if (System.nanoTime() - began > LIMIT_NS) {
                     throw new IllegalStateException("the end of " + partition + " was not reached");
                 }
-                for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(500))) {
-                    if (wireKey.equals(record.key())) {
+                for (ConsumerRecord<String, byte[]> record : consumer.poll(Duration.ofMillis(500))) {
+                    if (wireKey.equals(record.key()) && sealed.mayCount(SealedTopics.bytes(wireKey), record.value())) {
                         return record.offset();
                     }
                 }

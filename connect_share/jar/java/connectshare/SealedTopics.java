@@ -60,16 +60,12 @@ final class SealedTopics {
      */
     Object outgoing(TopicType type, Object wireKey, Object value) throws GeneralSecurityException, KeysMissing {
         Object written = value == null && type == TopicType.CONFIG ? JSON_NULL.clone() : value;
-        if (seal == null) {
-            String objection = settings.saysPlain ? null : configs.objection();
-            if (objection != null) {
-                throw new KeysMissing(objection);
-            }
-            return written;
-        }
-        String objection = keysInUse.objection();
+        String objection = seal != null ? keysInUse.objection() : settings.saysPlain ? null : configs.objection();
         if (objection != null) {
             throw new KeysMissing(objection);
+        }
+        if (seal == null) {
+            return written;
         }
         if (written != null && !(written instanceof byte[])) {
             throw new IllegalStateException("a value is given as " + written.getClass().getName() + ", internal clients write bytes");
@@ -82,6 +78,15 @@ final class SealedTopics {
     private long nextMs(TopicType type, byte[] key) {
         long now = System.currentTimeMillis();
         return latest.merge(named(type, key), now, (known, at) -> Math.max(at, known == Long.MAX_VALUE ? known : known + 1));
+    }
+
+    /** Whether a record of the config topic that is still to be read may count: it opens, and is newer than what was read. */
+    boolean mayCount(byte[] wireKey, byte[] value) throws GeneralSecurityException {
+        if (value == null || !Seal.isSealed(value)) {
+            return settings.sealing != SealingMode.REQUIRED;
+        }
+        Seal.Opened opened = seal == null ? null : seal.open(TopicType.CONFIG, wireKey, value);
+        return opened != null && opened.refusal == null && opened.writtenMs > latest.getOrDefault(named(TopicType.CONFIG, wireKey), -1L);
     }
 
     /** Writes which keys the group uses, before anything else is written; usually nothing. */

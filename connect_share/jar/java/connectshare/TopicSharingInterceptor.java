@@ -69,7 +69,7 @@ public final class TopicSharingInterceptor
             sharing = Sharing.ofOnlyWorker();
             latch = Latch.ofClient("this client of a connector");
         }
-        moved = sharing.keys == null ? null : new MovedGroup(properties, sharing.keys);
+        moved = sharing.keys == null ? null : new MovedGroup(properties, sharing.keys, sharing.sealed);
         reader = sharing.sealed == null ? null : sharing.sealed.new Reader(moved);
         places = sharing.keys == null ? null : new KeyPlaces(moved::partitions);
         announcer = new KeyAnnouncer(properties);
