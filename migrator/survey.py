@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from connect_share.console.options import Group, group_order
 from connect_share.contents.group_room import GroupRoom
@@ -38,7 +38,6 @@ from connect_share.worker_config import Isolation, WorkerConfig
 from connect_share.worker_config.override_policy import OWN_TOPIC_PROPERTY, is_sink
 from connect_share.worker_config.secret_values import clear_text_secrets
 from migrator.moves import require_pairs
-from migrator.plan import PlanPart
 
 MOST_WORKER_IDS: Final = 20
 """Worker ids kept for each connector: a long history of restarts must not fill the memory."""
@@ -208,7 +207,11 @@ TOPIC_CONFIGS: Final = (
 """Topic settings that matter for a move; the others are not asked for."""
 
 
-class PartitionFacts(PlanPart):
+class _Fact(BaseModel):
+    model_config = ConfigDict(frozen=True)  # the JSON of the command has more members
+
+
+class PartitionFacts(_Fact):
     """One partition: ``start`` is the first offset kept, ``end`` the high watermark.
 
     ``transaction_open``: the last stable offset is below the end; committed readers stop there.
@@ -221,7 +224,7 @@ class PartitionFacts(PlanPart):
     transaction_open: bool
 
 
-class TopicSurvey(PlanPart):
+class TopicSurvey(_Fact):
     """One topic; a missing one has no id, no partitions and no groups.
 
     Attributes:
@@ -247,14 +250,14 @@ class TopicSurvey(PlanPart):
     left_out_groups: tuple[str | None, ...] = ()
 
 
-class SecretPlace(PlanPart):
+class SecretPlace(_Fact):
     """Where a secret stands in clear text."""
 
     connector: TopicText
     property: TopicText
 
 
-class ConnectorSurvey(PlanPart):
+class ConnectorSurvey(_Fact):
     """One connector of a group.
 
     Attributes:
@@ -279,7 +282,7 @@ class ConnectorSurvey(PlanPart):
     worker_ids: tuple[TopicText, ...] = ()
 
 
-class GroupSurvey(PlanPart):
+class GroupSurvey(_Fact):
     """One group on one set of three topics.
 
     Attributes:
@@ -316,7 +319,7 @@ class GroupSurvey(PlanPart):
     two_clusters: str | None = None
 
 
-class LargestRecord(PlanPart):
+class LargestRecord(_Fact):
     """The largest record of a source with its new key, against what the destination takes (bytes)."""
 
     largest_bytes: int
@@ -324,7 +327,7 @@ class LargestRecord(PlanPart):
     fits: bool
 
 
-class MoveSurvey(PlanPart):
+class MoveSurvey(_Fact):
     """What the worker files amount to: where a source would go.
 
     Attributes:
@@ -346,7 +349,7 @@ class MoveSurvey(PlanPart):
     largest: dict[TopicType, LargestRecord]
 
 
-class NameCollision(PlanPart):
+class NameCollision(_Fact):
     """A connector name in several groups of one Kafka cluster; sinks among them share ``connect-<name>``."""
 
     kafka_cluster_id: str | None
@@ -355,7 +358,7 @@ class NameCollision(PlanPart):
     sinks: int
 
 
-class Survey(PlanPart):
+class Survey(_Fact):
     """All facts; ``unanswered`` names what could not be asked."""
 
     topics: tuple[TopicSurvey, ...]

@@ -276,10 +276,7 @@ def usage_members(found: Usage) -> dict[str, Any]:
         "projections": [each.members() for each in found.projections],
         "most_groups": found.most_groups,
         "limited_by": found.limited_by,
-        "limits": {
-            "start_seconds": found.limits.start_s,
-            "egress_bytes_per_second": found.limits.egress_bytes_per_s,
-        },
+        "limits": {"start_seconds": found.limits.start_s, "egress_bytes_per_second": found.limits.egress_bytes_per_s},
     }
 
 

@@ -46,9 +46,7 @@ class StorageMetrics(Collector):
             "connect_share_storage_position", "Next offset to be read", labels=["group", "topic", "partition"]
         )
         skipped = CounterMetricFamily(
-            "connect_share_storage_skipped_records",
-            "Records that changed nothing",
-            labels=["group", "topic", "reason"],
+            "connect_share_storage_skipped_records", "Records that changed nothing", labels=["group", "topic", "reason"]
         )
         try:
             for store in (self._storage.config, self._storage.status, self._storage.offsets):

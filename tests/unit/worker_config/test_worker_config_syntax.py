@@ -176,10 +176,10 @@ HOSTILE = {
     "beginnings": "${:" * 50_000,
     "nested": "${" * 50_000 + ":" * 50_000,
     "ends": "${:}" * 25_000,
-    "comments": "//\n" * 300_000,
+    "comments": "//\n" * 100_000,
     "certificates": "-----BEGIN A-----" * 10_000,
     "one certificate": "-----BEGIN A-----" + "A" * 200_000 + "-----END A-----",
-    "continued lines": "a\\\n" * 300_000,
+    "continued lines": "a\\\n" * 100_000,
     "addresses": "://a:" * 25_000,
     "dots": "." * 100_000 + "key",
 }
