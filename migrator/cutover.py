@@ -388,8 +388,10 @@ def roll_back(
     elif manifest.sealed is not None:
         for source in moved_sources(run):
             source.require_no_open_transaction()  # as for unseal_plan
+    notes = run.plan_path.parent
     groups = {
-        each.group_id: StoppedGroup(each, each.cluster_group_id, each.group_id, "new") for each in run.destinations
+        each.group_id: StoppedGroup(each, each.cluster_group_id, each.group_id, "new", notes=notes)
+        for each in run.destinations
     }
     for group in groups.values():
         group.end_due_look()

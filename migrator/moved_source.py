@@ -85,9 +85,9 @@ class MovedSource(PlannedSource):
 
     def stopped(self, *, left: bool) -> StoppedGroup:
         """Return the group where it was, which it has left, or to which it comes back."""
-        return (_LeftGroup if left else _MovedGroup)(
-            self.worker, self.plan.space, self.plan.group_id, "source", plan=self.plan, destination=self.destination
-        )
+        group = _LeftGroup if left else _MovedGroup
+        notes, plan, destination = self.run.plan_path.parent, self.plan, self.destination
+        return group(self.worker, plan.space, plan.group_id, "source", notes=notes, plan=plan, destination=destination)
 
     def live_workers(self) -> int:
         """Return how many workers of its group are alive."""

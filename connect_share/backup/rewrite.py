@@ -29,7 +29,7 @@ from connect_share.backup.backup_file import (
 from connect_share.backup.changes import hash_of
 from connect_share.console.options import Group
 from connect_share.errors import ConnectShareError, CopyError, also_saying, command_line, listed, raised_by
-from connect_share.files import SILENT, Progress, counted
+from connect_share.files import SILENT, Progress, counted, is_writable_folder
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import TopicRight
 from connect_share.kafka.create import require_topics
@@ -127,6 +127,7 @@ class StoppedGroup:
         again: what to do when others have written meanwhile.
         connector: whose offsets alone are written; ``None``: what the group has.
         kinds: of the topics that are written.
+        notes: the folder for a note of what is written if that of the worker file cannot be written to.
         places: where its keys lie, by their hashes, on the topics that were read.
     """
 
@@ -138,6 +139,7 @@ class StoppedGroup:
     again: str = "Run the command again"
     connector: str | None = None
     kinds: Collection[TopicType] = tuple(TopicType)
+    notes: Path | None = None
     must_be_stopped: ClassVar[bool] = True
     lost_as: ClassVar[str] = "no longer count, for records of ours lie behind them"
     places: dict[TopicType, KeyPlaces] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -320,7 +322,8 @@ class StoppedGroup:
     @cached_property
     def due(self) -> Path:
         """Where the note is of what was written, until what others wrote was looked for."""
-        return due_path(self.worker.file or Path(self.group_id), self.group_id)
+        path = due_path(self.worker.file or Path(self.group_id), self.group_id)
+        return path if self.notes is None or is_writable_folder(path.parent) else self.notes / path.name
 
     def note_due(self, before: Facts, written: Written, index: int = 0) -> DueLook:
         """Note what is written, until :meth:`look_again` has looked: a command may be killed in between."""

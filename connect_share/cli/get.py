@@ -72,11 +72,7 @@ def task_statuses(contents: Contents, group: Group, connector: str) -> dict[int,
 
 
 def status_members(
-    contents: Contents,
-    group: Group,
-    connector: str,
-    task: int | None,
-    status: ConnectorStatus | TaskStatus | None,
+    contents: Contents, group: Group, connector: str, task: int | None, status: ConnectorStatus | TaskStatus | None
 ) -> dict[str, Any]:
     """Return the members that come from a status; a trace is not among them, it may quote configurations."""
     key = StatusKey.CONNECTOR.key(connector) if task is None else StatusKey.TASK.key(f"{connector}-{task}")

@@ -258,11 +258,17 @@ def test_a_move_that_is_killed_before_it_looks(site: Site, printed: Printed, com
     assert run(command, plan, "--yes", *(["--although-used"] if command == "rollback" else []))[0] == 0
 
 
-def test_what_old_workers_do_after_a_cutover_that_failed_is_found(site: Site, printed: Printed) -> None:
-    source, new = site.small_source(), site.shared("new")
-    apply_plan(plan := site.plan(source, new, intent=Intent(follow=True)))
+def test_what_old_workers_do_after_a_cutover_that_failed_is_found(
+    site: Site, printed: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can write to the folder of the worker files, so the plan's has the note."""
+    monkeypatch.setattr(rewrite, "is_writable_folder", lambda folder: folder != site.folder)
+    source, new, folder = site.small_source(), site.shared("new"), site.folder / "plans"
+    folder.mkdir()
+    apply_plan(plan := site.plan(source, new, "plans/plan.json", Intent(follow=True)))
     with patch.object(moved_source, "write_records", side_effect=BrokerError("no leader")):
         assert "no leader" in run("cutover", plan, "--yes")[2]
+    assert [len([*each.glob(".*.look-due.json")]) for each in (folder, site.folder)] == [1, 0]
     assert "has begun to seal the source" in run("apply", plan, "--follow", "--yes")[2]
     site.lay_down("own", TopicType.OFFSET, [pair('["a.b",{"n":3}]', '{"position":7}')])
     code, _, errors = run("cutover", plan, "--yes")

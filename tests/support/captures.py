@@ -69,11 +69,7 @@ def prefixed(records: tuple[Record, ...] | list[Record], group: str) -> list[Rec
 
 
 TOPICS = {"configs": 1, "offsets": 5, "status": 5}
-FLAGS = {
-    "configs": "--config-storage-topic",
-    "offsets": "--offset-storage-topic",
-    "status": "--status-storage-topic",
-}
+FLAGS = {"configs": "--config-storage-topic", "offsets": "--offset-storage-topic", "status": "--status-storage-topic"}
 
 
 def fill(settings: ClientSettings, admin: Admin, prefix: str, groups: Mapping[Any, str]) -> list[str]:

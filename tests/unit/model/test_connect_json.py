@@ -149,7 +149,7 @@ REFUSED = [
     b"null\xff",
     b"[" * 1001 + b"]" * 1001,
 ]
-FULL_OF_QUOTES = pytest.param(b'{"a":' * 500 + b'"' + b'\\"' * 500_000, id="a megabyte of quotes, which took an hour")
+FULL_OF_QUOTES = pytest.param(b'{"a":' * 500 + b'"' + b'\\"' * 500_000, id="a megabyte of quotes")
 
 
 @pytest.mark.parametrize("data", [*REFUSED, FULL_OF_QUOTES])
