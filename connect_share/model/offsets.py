@@ -88,8 +88,8 @@ _PLAIN_KEY: Final = re.compile(
 )
 """Matches keys that can be read, without reading them: connectors write few others."""
 
-_Keys = dict[str, dict[bytes, list[bytes]]]
-"""Connector, identity of the source partition, original keys under which it has a value (usually one)."""
+_Keys = dict[str, dict[bytes, dict[bytes, None]]]
+"""Connector, identity of the source partition, original keys under which it has a value (usually one), in order."""
 
 
 @dataclass(eq=False, repr=False)
@@ -101,7 +101,7 @@ class _SourcePartitions:
 
     def partitions(self, connector: str) -> list[dict[str, Any]]:
         """Source partitions of a connector; the null partition is never listed."""
-        found = (self._partitions[keys[0]] for keys in self._keys.get(connector, {}).values())
+        found = (self._partitions[next(iter(keys))] for keys in self._keys.get(connector, {}).values())
         return [dict(partition) for partition in found if partition is not None]
 
     def original_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
@@ -125,7 +125,7 @@ class OffsetSnapshot(_SourcePartitions):
         self, raw: Mapping[bytes, bytes], keys: _Keys, partitions: Mapping[bytes, dict[str, Any] | None]
     ) -> None:
         super().__init__(
-            {name: {identity: list(found) for identity, found in by.items()} for name, by in keys.items()},
+            {name: {identity: dict.fromkeys(found) for identity, found in by.items()} for name, by in keys.items()},
             dict(partitions),
         )
         self.raw: Mapping[bytes, bytes] = MappingProxyType(dict(raw))
@@ -260,7 +260,7 @@ class OffsetFold(Fold, _SourcePartitions):
     def _read_key(self, key: bytes) -> None:
         connector, partition = parse_offset_key(key)
         identity = partition_identity(partition)
-        self._keys.setdefault(connector, {}).setdefault(identity, []).append(key)
+        self._keys.setdefault(connector, {}).setdefault(identity, {})[key] = None
         self._partitions[key] = partition
         self._homes[key] = (connector, identity)
 
@@ -273,7 +273,7 @@ class OffsetFold(Fold, _SourcePartitions):
         connector, identity = self._homes.pop(key)
         del self._partitions[key]
         by_identity = self._keys[connector]
-        by_identity[identity].remove(key)
+        del by_identity[identity][key]
         if not by_identity[identity]:
             del by_identity[identity]
             if not by_identity:

@@ -31,6 +31,7 @@ from connect_share.discover.evidence import TopicEvidence
 from connect_share.exporter.metrics import TopicMetrics
 from connect_share.kafka.connect_protocol import NOTHING, ConnectorsAndTasks
 from connect_share.model.keys import ClusterGroupId
+from connect_share.model.offsets import OffsetFold
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.runtime.assignor import balanced_assignment
 from connect_share.worker_config import WorkerConfig
@@ -199,6 +200,29 @@ def test_an_assignment_grows_with_the_tasks(held: str, workers: int | str) -> No
         return lambda: balanced_assignment(running, all_of)
 
     assert growth(prepared) < MOST
+
+
+def test_removals_of_one_source_partition_grow_with_its_spellings() -> None:
+    """An id of twenty letters has a million keys that Connect takes for one: each letter as it is, or escaped."""
+
+    def prepared(size: int) -> Callable[[], object]:
+        spelled = ["".join("a" if number >> bit & 1 else r"\u0061" for bit in range(20)) for number in range(20 * size)]
+        keys = [f'["a",{{"id":"{each}"}}]'.encode() for each in spelled]
+        made = [Record("t", 0, at, 1, key, b"{}") for at, key in enumerate(keys)]
+        made += [Record("t", 0, at, 2, key, None) for at, key in enumerate(reversed(keys), len(keys))]
+
+        def work() -> None:
+            fold = OffsetFold()
+            for record in made[: len(keys)]:
+                fold.apply(record)
+            assert len(fold.original_keys("a", {"id": 20 * "a"})) == len(keys)
+            for record in made[len(keys) :]:
+                fold.apply(record)
+            assert not fold.values
+
+        return work
+
+    assert growth(prepared, tries=8) < MOST
 
 
 @pytest.mark.parametrize("members", [1, 20, 1_000])

@@ -44,12 +44,7 @@ from tests.support.sealed import all_sealed, key_text, sharing_worker
 
 CONNECTOR = '{"properties":{"connector.class":"C"}}'
 TASK = '{"properties":{"task.class":"T","n":"%d"}}'
-HEALTHY = [
-    ("connector-a", CONNECTOR),
-    ("task-a-0", TASK % 0),
-    ("task-a-1", TASK % 1),
-    ("commit-a", '{"tasks":2}'),
-]
+HEALTHY = [("connector-a", CONNECTOR), ("task-a-0", TASK % 0), ("task-a-1", TASK % 1), ("commit-a", '{"tasks":2}')]
 
 
 def only(state: TopicsState) -> list[Finding]:

@@ -232,11 +232,7 @@ body, after = lambda *_: 0 if confirmed("really?", otherwise="") else 1, "nothin
 """
     mine, theirs = pty.openpty()
     with subprocess.Popen(
-        [sys.executable, "-c", script],
-        stdin=theirs,
-        stderr=theirs,
-        stdout=theirs,
-        start_new_session=True,
+        [sys.executable, "-c", script], stdin=theirs, stderr=theirs, stdout=theirs, start_new_session=True
     ) as process:
         os.close(theirs)
         seen = b""

@@ -81,11 +81,7 @@ class NotDerived:
 
 @pytest.mark.parametrize(
     ("listener", "heard"),
-    [
-        (OfNow(), [("a", 0), ("b", 1)]),
-        (OfOld(), [[], ["b-0"]]),
-        (NotDerived(), [(), (ConnectorTaskId("b", 0),)]),
-    ],
+    [(OfNow(), [("a", 0), ("b", 1)]), (OfOld(), [[], ["b-0"]]), (NotDerived(), [(), (ConnectorTaskId("b", 0),)])],
     ids=["now", "old", "not derived"],
 )
 def test_a_listener_hears_of_which_connector_the_tasks_are(listener: Any, heard: list[Any]) -> None:

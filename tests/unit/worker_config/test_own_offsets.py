@@ -19,11 +19,7 @@ from tests.support.worker_files import providers
 
 POLICY = "connector.client.config.override.policy"
 PACKAGE = "org.apache.kafka.connect.connector.policy."
-WORKER = {
-    **worker_files.WORKER,
-    "offset.storage.partitions": "7",
-    "offset.storage.segment.bytes": "1048576",
-}
+WORKER = {**worker_files.WORKER, "offset.storage.partitions": "7", "offset.storage.segment.bytes": "1048576"}
 CLIENTS = ("admin", "consumer", "producer")
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required username='{}' password='{}-secret';"
 

@@ -27,11 +27,7 @@ STATUS_TOPIC = "status.storage.topic"
 MODE = KEYS_PROPERTY.removesuffix(".keys")
 SHARING = "connect.management.topic.sharing.support"
 TEXT = key_text(7)
-WORKER = {
-    **worker_files.WORKER,
-    "group.id": "orders",
-    SHARING: "enabled",
-}
+WORKER = {**worker_files.WORKER, "group.id": "orders", SHARING: "enabled"}
 MATERIAL = b64encode(bytes([7]) * 32).decode()[:16]
 
 

@@ -116,11 +116,7 @@ FILE_PROVIDER = providers(f="File")
     [
         ({"config.providers": "v", "x": "${v:a:b}"}, r"^x: config provider 'v' is of class '\(none\)'"),
         (
-            {
-                **providers(e="EnvVar"),
-                "config.providers.e.param.allowlist.pattern": "SAFE_.*",
-                "x": "${e:PATH}",
-            },
+            {**providers(e="EnvVar"), "config.providers.e.param.allowlist.pattern": "SAFE_.*", "x": "${e:PATH}"},
             r"^x: config provider 'e' has nothing under 'PATH'",
         ),
         (
