@@ -86,7 +86,7 @@ def _group_for(text: str, path: Path) -> ClusterGroupId:
 
 def require_pairs(source_files: Sequence[Path], destination_files: Sequence[Path]) -> bool:
     """Return whether each source has a destination of its own; ``ConfigError``: they have neither that nor one for all."""
-    if len(destination_files) not in {1, len(source_files)}:
+    if not source_files or len(destination_files) not in {1, len(source_files)}:
         raise ConfigError(
             f"{len(source_files)} source worker files and {len(destination_files)} destination worker files: "
             "give one destination for all, or one for each source in the same order"

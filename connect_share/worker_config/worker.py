@@ -554,7 +554,11 @@ def load_profile(name: str, path: Path) -> dict[str, str]:
     profile = profiles.get(name)
     if not isinstance(profile, dict):
         raise ConfigError(f"{path} has no profile {name!r}; it has: {', '.join(sorted(profiles)) or 'none'}")
-    given = dict(_flat(profile))
+    try:
+        given = dict(_flat(profile))
+        resolved = resolve_variables({**given, **DECLARED_PROVIDERS})
+    except ConfigError as error:
+        raise ConfigError(f"{path}, profile {name}: {error}", property_name=error.property_name) from None
     secrets = clear_text_secrets(given)
     if secrets and path.stat().st_mode & _OTHERS_READ:
         raise ConfigError(f"{path} holds a secret ({secrets[0]}) that others can read; run: chmod 600 {path}")
@@ -564,10 +568,6 @@ def load_profile(name: str, path: Path) -> dict[str, str]:
                 f"{path}, profile {name}: {setting} is no connection setting; what a worker does belongs in its file",
                 property_name=setting,
             )
-    try:
-        resolved = resolve_variables({**given, **DECLARED_PROVIDERS})
-    except ConfigError as error:
-        raise ConfigError(f"{path}, profile {name}: {error}", property_name=error.property_name) from None
     return {setting: resolved[setting] for setting in given}
 
 

@@ -153,6 +153,8 @@ def test_files_that_do_not_say_what_becomes_of_whom_are_refused(tmp_path: Path) 
     for refused in (pair, survey):
         with pytest.raises(ConfigError, match="3 source worker files and 2 destination worker files"):
             refused(sources, sources[:2])
+    with pytest.raises(ConfigError, match="0 source worker files and 1 destination worker files"):
+        pair([], sources[:1])
     worker = WorkerConfig.from_file(sources[0])
     sides = [_WorkerFile(sources[0], "", worker, cluster) for cluster in (None, "one")]
     assert _move(_Surveyor([], SILENT), *sides, paired=True).other_kafka_cluster is None  # one has not answered

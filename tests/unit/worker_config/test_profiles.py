@@ -96,9 +96,9 @@ def test_a_secret_that_others_can_read_is_refused(file: Path) -> None:
         ("[p]\nsasl.jaas.config = s3cret-word", "is not TOML (at line 2"),
         ("[p]\ngroup.id = 'g'", "group.id is no connection setting"),
         ("[p]\nsecurty.protocol = 'SSL'", "securty.protocol is no connection setting"),
-        ("[p]\nsecurity.protocol = ['SSL']", "security.protocol has to be a text"),
+        ("[p]\nsecurity.protocol = ['SSL']", "p.toml, profile p: security.protocol has to be a text"),
         ("p = 1", "has no profile 'p'"),
-        ("[p]\n" + ".".join("a" * 30) + " = 1", "nested too deeply"),
+        ("[p]\n" + ".".join("a" * 30) + " = 1", "p.toml, profile p: a profile is nested too deeply"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, text: str, words: str) -> None:
