@@ -19,9 +19,8 @@ from functools import cache, partial
 from typing import Final
 
 from connect_share.console.options import add_profile, add_worker_file, output_file
-from connect_share.console.output import Output, Result, printable
+from connect_share.console.output import Output, ProgressLine, Result, printable
 from connect_share.console.program import confirmed
-from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import ConfigError
 from connect_share.files import run_folder
 from spark_jobs import command_line

@@ -32,8 +32,7 @@ from connect_share.backup.backup_file import (
 from connect_share.backup.export import Export
 from connect_share.backup.record_file import writing_records
 from connect_share.console.options import add_worker_file, groups_asked
-from connect_share.console.output import Output, Result, plural
-from connect_share.console.progress_line import ProgressLine
+from connect_share.console.output import Output, ProgressLine, Result, plural
 from connect_share.errors import RecordFileError
 from connect_share.files import Progress, Silent, sync_folder
 from connect_share.kafka.read import batches

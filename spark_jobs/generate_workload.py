@@ -11,9 +11,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
 from connect_share.console.options import add_worker_file
-from connect_share.console.output import Output, Result
+from connect_share.console.output import Output, ProgressLine, Result
 from connect_share.console.program import NEEDS_YES, confirmed
-from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import BrokerError, ConfigError, WriteError
 from connect_share.files import Progress
 from connect_share.kafka import client

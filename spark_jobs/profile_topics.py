@@ -13,8 +13,7 @@ from pathlib import Path
 
 from connect_share.checks.startup import startup_members
 from connect_share.console.options import add_groups, add_worker_file, groups_of, output_file
-from connect_share.console.output import Output, Result, json_text
-from connect_share.console.progress_line import ProgressLine
+from connect_share.console.output import Output, ProgressLine, Result, json_text
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.profile import PartitionProfile
 from connect_share.contents.startup import CountJob, CountPlan, not_shown, profile_lines, startup_profile

@@ -27,9 +27,8 @@ from connect_share.backup.backup_file import BackupContents, BackupFiles, Origin
 from connect_share.backup.changes import ConnectorChanges, NewestValues, changes, hash_of
 from connect_share.backup.rewrite import Facts, StoppedGroup
 from connect_share.console.options import Parser, add_worker_file
-from connect_share.console.output import Output, Result
+from connect_share.console.output import Output, ProgressLine, Result
 from connect_share.console.program import Command, Preview, Steps
-from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import ConnectShareError, CopyError, RestoreRejectedError, UsageError, also_saying, listed
 from connect_share.files import SILENT, Progress
 from connect_share.kafka.create import ensure_topic, topic_spec

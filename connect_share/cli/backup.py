@@ -24,9 +24,8 @@ from connect_share.console.options import (
     shown_group,
     topic_set_of,
 )
-from connect_share.console.output import Output, Result, Table, plural
+from connect_share.console.output import Output, ProgressLine, Result, Table, plural
 from connect_share.console.program import Command
-from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import ConfigError, ConnectShareError, UsageError, command_line, listed
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import TopicType

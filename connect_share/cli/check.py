@@ -13,9 +13,8 @@ from connect_share.checks.finding import Finding, counted, exit_code, finding_li
 from connect_share.checks.orphans import find_lost
 from connect_share.checks.sources import CheckSources
 from connect_share.console.options import Parser, add_runtime
-from connect_share.console.output import Output, Result, plural
+from connect_share.console.output import Output, ProgressLine, Result, plural
 from connect_share.console.program import Command
-from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import AuthorizationError, TopicMissingError, command_line
 from connect_share.kafka.create import LOST, ONE_PARTITION
 

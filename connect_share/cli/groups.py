@@ -23,9 +23,8 @@ from connect_share.backup.rewrites import (
 )
 from connect_share.checks.finding import named
 from connect_share.console.options import PLAIN, Parser, add_rewritten, shown_group
-from connect_share.console.output import Output, Result, plural
+from connect_share.console.output import Output, ProgressLine, Result, plural
 from connect_share.console.program import Command, Preview, Steps
-from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import listed
 from connect_share.model.records import TopicType
 from connect_share.sealing.seals import refused_of

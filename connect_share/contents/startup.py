@@ -12,8 +12,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from connect_share.console.options import Group, group_order, named_groups, shown_group
-from connect_share.console.output import Output, Table
-from connect_share.console.progress_line import ProgressLine
+from connect_share.console.output import Output, ProgressLine, Table
 from connect_share.contents.advice import SHOWN_SETTINGS, Advice, CleanerSettings, Hidden, SettingChange, advise, hidden
 from connect_share.contents.cost_model import FittedModel, StartSize
 from connect_share.contents.group_room import GroupRoom

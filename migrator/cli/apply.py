@@ -8,9 +8,8 @@ from functools import partial
 from typing import Final
 
 from connect_share.console.options import Parser
-from connect_share.console.output import Output, Result
+from connect_share.console.output import Output, ProgressLine, Result
 from connect_share.console.program import NOTHING_CHANGED, Command, Preview, Steps, stopped_by
-from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import ConnectShareError, UsageError, raised_by
 from connect_share.kafka.waits import ANSWER_S
 from migrator.apply import Lag, apply_plan, check_to_follow, follow_plan, require_made_to_follow, resume_plan

@@ -8,9 +8,8 @@ from functools import partial
 from typing import Final
 
 from connect_share.console.options import Parser
-from connect_share.console.output import Output, Result, plural
+from connect_share.console.output import Output, ProgressLine, Result, plural
 from connect_share.console.program import Command, Preview, Steps
-from connect_share.console.progress_line import ProgressLine
 from connect_share.kafka.create import FENCE_TEXT, OLD_TOPICS
 from connect_share.kafka.waits import ANSWER_S
 from connect_share.model.records import TopicType

@@ -11,9 +11,8 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from connect_share.console.options import Parser, output_file
-from connect_share.console.output import Output, Result, Table
+from connect_share.console.output import Output, ProgressLine, Result, Table
 from connect_share.console.program import Command
-from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import AlreadyAppliedError, ConfigError, UsageError, command_line, listed
 from connect_share.kafka.create import is_fenced
 from connect_share.kafka.waits import ANSWER_S

@@ -10,9 +10,8 @@ from connect_share.backup.backup_file import new_backup_path
 from connect_share.backup.restore import restore_command
 from connect_share.backup.rewrites import Reseal, ResealTopic, refused_plain
 from connect_share.console.options import Parser, add_rewritten
-from connect_share.console.output import Output, Result
+from connect_share.console.output import Output, ProgressLine, Result
 from connect_share.console.program import Command, Preview, Steps
-from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import command_line
 from connect_share.model.records import TopicType
 

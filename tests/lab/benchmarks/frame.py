@@ -16,7 +16,7 @@ from pathlib import Path
 from timeit import timeit
 from typing import Any, Final
 
-from connect_share.console.progress_line import ProgressLine
+from connect_share.console.output import ProgressLine
 from connect_share.files import Progress, run_folder
 from connect_share.kafka import client
 from connect_share.kafka.create import ensure_topic, topic_spec

@@ -11,9 +11,8 @@ from unittest.mock import MagicMock, patch
 
 import pytest
 
-from connect_share.console import progress_line
-from connect_share.console.output import Output
-from connect_share.console.progress_line import ProgressLine
+from connect_share.console import output
+from connect_share.console.output import Output, ProgressLine
 from connect_share.files import counted
 from migrator.apply import Lag
 from migrator.cli import apply
@@ -42,7 +41,7 @@ class Terminal(io.StringIO):
 
 
 def test_progress_is_json_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_line, "_LINE_EVERY_S", 3600.0)  # however slow the machine is
+    monkeypatch.setattr(output, "_LINE_EVERY_S", 3600.0)  # however slow the machine is
     stream = io.StringIO()
     with ProgressLine(stream) as progress:
         progress.phase("copying", 10)
