@@ -52,6 +52,15 @@ def test_every_file_of_ours_that_a_page_names_is_there() -> None:
     }
 
 
+def test_every_name_that_a_page_for_developers_gives_is_there() -> None:
+    folders = [DOCS.parent / each for each in ("connect_share", "migrator", "spark_jobs", "tests")]
+    files = [path for folder in folders for path in folder.rglob("*.*") if path.suffix in {".py", ".java"}]
+    known = {word for path in files for word in re.findall(r"\w+", f"{path} {path.read_text('utf-8')}")}
+    pages = "".join((DOCS / f"{page}.md").read_text("utf-8") for page in ("architecture", "contributing"))
+    named = set(re.findall(r"`([^\W\d]\w+)(?:\(\))?`", pages))
+    assert {"engine_of", "Uuid"} <= named <= known | {"Uuid", "ruff"}  # of others
+
+
 def test_every_example_is_run_by_a_test() -> None:
     for page in PAGES:
         text = page.read_text("utf-8")

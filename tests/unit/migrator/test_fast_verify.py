@@ -234,10 +234,7 @@ STATUS: Pairs = [
     ("status-connector-a.b", '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":3}'),
     ("status-task-a.b-0", f'{{"state":"FAILED","trace":"{SECRET}","worker_id":"w:1","generation":3}}'),
     ("status-task-orphan-0", '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":3}'),
-    (
-        "status-topic-inv.t:connector-a.b",
-        '{"topic":{"name":"inv.t","connector":"a.b","task":0,"discoverTimestamp":5}}',
-    ),
+    ("status-topic-inv.t:connector-a.b", '{"topic":{"name":"inv.t","connector":"a.b","task":0,"discoverTimestamp":5}}'),
 ]
 OFFSET: Pairs = [
     ('["a.b",{"filename":"x.txt"}]', '{"position":42}'),

@@ -166,10 +166,7 @@ def test_cases_22_and_23_restarts_and_logger_levels_are_told_only_when_running()
     before: list[tuple[Any, ...]] = [("logger-cluster-a", {"level": "INFO"}), ("logger-cluster-b", TOMBSTONE)]
     before += [("restart-connector-c", {"only-failed": True}), ("restart-connector-c", TOMBSTONE)]
     after = [("logger-cluster-org.x.y", {"level": "DEBUG"}), ("logger-cluster-root", {"level": "nonsense"})]
-    assert live(before, after)[1] == [
-        LoggerLevelUpdated("org.x.y", "DEBUG"),
-        LoggerLevelUpdated("root", "nonsense"),
-    ]
+    assert live(before, after)[1] == [LoggerLevelUpdated("org.x.y", "DEBUG"), LoggerLevelUpdated("root", "nonsense")]
 
 
 @pytest.mark.parametrize(

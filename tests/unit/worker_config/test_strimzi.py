@@ -140,10 +140,7 @@ def test_offsets_of_a_config_map(data: bytes, count: int) -> None:
             "has a resource of Confluent for Kubernetes (Connect)",
         ),
         ("kind: KafkaMirrorMaker2\n", "has no KafkaConnect resources but KafkaMirrorMaker2; give a file with the one"),
-        (
-            resource(SPEC.replace("  groupId: com.acme.orders\n", "")),
-            "group.id is missing; spec.groupId gives it",
-        ),
+        (resource(SPEC.replace("  groupId: com.acme.orders\n", "")), "group.id is missing; spec.groupId gives it"),
         (resource(more="  config:\n    a: [1]\n"), "a has to be a text under spec.config"),
         (resource(more="  config: &x {a: b}\n  more: *x\n"), "has an alias"),
         ("a: &x 1\nb: *x\n", "has an alias"),
