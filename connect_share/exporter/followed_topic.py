@@ -33,7 +33,7 @@ class FollowedTopic:
 
     Attributes:
         states: of all groups; empty while the topic is read for the first time after a failure.
-        lag: records behind the end when that was asked last; ``None``: it is not known.
+        lag: offsets of one look ago that are not read yet, for a transaction is open, say; ``None``: it is not known.
     """
 
     spec: TopicSpec
@@ -47,6 +47,7 @@ class FollowedTopic:
         self.states = TopicStates(self.spec.topic_type, self.worker, self.room)
         self.lag: int | None = None
         self._stopping = threading.Event()
+        self._ends: dict[tuple[str, int], int] = {}
         self._said = LimitedLog(_log, at_first=1, every_s=30.0)
         self._kafka_based_log: KafkaBasedLog | None = None
         self._thread = threading.Thread(target=self._run, name=f"exporter-{self.spec.topic_type.value}", daemon=True)
@@ -93,7 +94,7 @@ class FollowedTopic:
         )
         try:
             log.start()
-            self.states = states
+            self.states, self._ends = states, {}
             while not self._stopping.is_set():
                 self.lag = self._lag_of(log)
                 self._stopping.wait(_LOOK_S)
@@ -103,10 +104,10 @@ class FollowedTopic:
     def _lag_of(self, log: KafkaBasedLog) -> int | None:
         """Return how many offsets are not read yet; ``None`` while the brokers do not answer."""
         log.check_topic()
-        positions = log.positions()
+        positions, before = log.positions(), self._ends
         try:
-            ends = self.admin.end_offsets([(self.spec.topic, partition) for partition in positions], self.isolation)
+            self._ends = self.admin.end_offsets((self.spec.topic, partition) for partition in positions)
         except ConnectShareError as error:
             self._said.warning("The end of topic %s is not known: %s", self.spec.topic, error)
             return None
-        return sum(max(0, end - positions[partition]) for (_, partition), end in ends.items())
+        return sum(max(0, end - positions[partition]) for (_, partition), end in before.items())

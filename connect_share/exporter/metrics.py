@@ -79,7 +79,7 @@ _GAUGES: Final = {
     "connect_share_connector_target_state": "1 for the state that was asked for",
     "connect_share_connectors_left_out": "Connectors without series of their own",
     "connect_share_topic_up": "1: read to its end, and the brokers answer",
-    "connect_share_topic_lag_records": "Offsets that the exporter has not read yet",
+    "connect_share_topic_lag_records": "Offsets of five seconds ago that the exporter has not read yet",
     "connect_share_group_last_written_timestamp_seconds": "Newest time stamp of the group's records",
     "connect_share_group_sealed": "1: it has sealed values that cannot be opened here",
     "connect_share_group_live_members": "Workers that are members of the group",
@@ -130,7 +130,7 @@ class TopicMetrics(Collector):
         groups = {  # those that were removed left their removals on the config topic
             group: states
             for group, states in groups.items()
-            if TopicType.CONFIG not in states or any(state.living for state in states.values())
+            if group in self._room.own or TopicType.CONFIG not in states or any(each.living for each in states.values())
         }
         for states in groups.values():
             for topic_type, state in states.items():

@@ -62,12 +62,12 @@ class FollowedGroup(GroupFold):
 
     @property
     def skipped(self) -> dict[SkipKind, int]:
-        """Return how many records changed nothing, by reason."""
+        """Return how many records changed nothing, by reason; those for which there is an alert from the beginning."""
         counts = Counter[SkipKind](self.fold.skipped)
-        if self.seals is not None:
+        if self.seals is not None:  # no query sees the growth of what begins above 0
             counts[SkipKind.REFUSED] += self.seals.refused.total()
             counts[SkipKind.REPEATED] += self.seals.repeated
-        return {kind: count for kind, count in counts.items() if count}
+        return counts
 
     def count(self, record: Record, now_ms: int) -> None:
         """Count the next record."""
@@ -109,6 +109,8 @@ class TopicStates:
     ) -> None:
         self.room = room or GroupRoom(most_bytes=MOST_BYTES)
         self._folds = GroupFolds(topic_type, lambda group: FollowedGroup(topic_type, group, worker), self.room)
+        if worker is not None and (group := worker.cluster_group_id) is not None:
+            self._folds.by_group[group] = FollowedGroup(topic_type, group, worker)
 
     @property
     def left_out(self) -> int:

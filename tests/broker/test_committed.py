@@ -235,8 +235,9 @@ def test_what_is_read_on_behind_an_open_transaction(site: Site) -> None:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_what_the_exporter_follows(site: Site, end: str) -> None:
-    """Of all groups what is committed, also of one whose workers see all; behind an open transaction it waits."""
+def test_what_the_exporter_follows(site: Site, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all groups what is committed, also of one whose workers see all; behind an open transaction it waits, and says it."""
+    monkeypatch.setattr("connect_share.exporter.followed_topic._LOOK_S", 0.1)
     topic_set = TopicSet.from_worker_file(group_one(site, "disabled"))
     (spec,) = (each for each in topic_specs(topic_set) if each.topic_type is CONFIG)
     with site.admin() as admin:
@@ -255,6 +256,7 @@ def test_what_the_exporter_follows(site: Site, end: str) -> None:
                 site.produce(records[1])
                 lasting = {"a.b", "behind", *(["in"] if end == "commit" else [])}
                 await_that(shown, ({"a.b"} if end == "open" else lasting).__eq__, what="the connectors")
+                await_that(lambda: bool(followed.lag), (end == "open").__eq__, what="that it is behind")
             await_that(shown, lasting.__eq__, what="all connectors")
         finally:
             followed.stop()

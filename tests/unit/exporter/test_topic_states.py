@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +13,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.seals import KEY_BYTES
-from connect_share.exporter import metrics, topic_states
+from connect_share.exporter import StorageMetrics, metrics, topic_states
 from connect_share.exporter.metrics import TopicMetrics, label
 from connect_share.exporter.topic_states import TopicStates
 from connect_share.kafka.create import TopicSpec
 from connect_share.model.keys import ClusterGroupId, SkipKind
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import SEALING_PROPERTY
+from connect_share.storage.memory import MemoryConnectStorage
 from connect_share.worker_config import WorkerConfig
 from tests.support.checked import folded
 from tests.support.hostile_records import HostileRecords
@@ -155,8 +155,8 @@ def test_a_sealed_group_has_counts_and_no_state(worker: WorkerConfig | None) -> 
     text = answer(followed((TopicType.CONFIG, [looks_sealed]), worker=worker), {})
     assert 'connect_share_group_sealed{group="g",topic="config"} 1.0' in text
     assert 'connect_share_group_live_members{group="g"} 0.0' in text
-    assert "kafka_connect_connectors_count{" not in text
-    assert 'reason="refused"' not in text
+    assert 'kafka_connect_connectors_count{group="g"' not in text
+    assert 'group="g",reason="refused"' not in text
 
 
 SEALED_KEYS = {
@@ -172,9 +172,11 @@ def test_what_the_workers_of_a_file_refuse_is_counted_as_refused(topic_type: Top
     """As the console counts it: the alert is for records that look sealed and were not written by the group."""
     worker = sharing_worker(GROUP, keys=keys, **({SEALING_PROPERTY: "off"} if keys is None else {}))
     refused = record(SEALED_KEYS[topic_type], bytes([1, 0, 0, 0, 7]) + bytes(60))
-    text = answer(followed((topic_type, [refused]), worker=worker))
     topic = f'topic="{topic_type.value}"'
-    assert f'connect_share_group_skipped_records_total{{group="com.acme",reason="refused",{topic}}} 1.0' in text
+    for records in ([], [refused]):  # no query sees the growth of what begins above 0
+        text = answer(followed((topic_type, records), worker=worker))
+        counted = f'connect_share_group_skipped_records_total{{group="com.acme",reason="refused",{topic}}}'
+        assert f"{counted} {len(records)}.0" in text
     assert f'connect_share_group_sealed{{group="com.acme",{topic}}} 0.0' in text
     (note,) = folded(topic_type, [refused], worker=worker).notes
     assert "com.acme were refused (1 " in note
@@ -184,7 +186,7 @@ def test_a_removal_that_is_written_again_removes_nothing() -> None:
     made = [record("com.acme.connector-a", value, offset=at) for at, value in enumerate((b"null", CONFIGURED))]
     log = [sealed(each, written_ms=each.offset) for each in made]
     (state,) = followed((TopicType.CONFIG, [*log, log[0]]), worker=sharing_worker(keys=key_text(7)))[0].states.groups()
-    assert (state.living, state.skipped) == (2, {SkipKind.REFUSED: 1})  # what is refused counts, too
+    assert (state.living, state.skipped[SkipKind.REFUSED]) == (2, 1)  # what is refused counts, too
 
 
 def test_a_time_in_the_future_is_now_and_none_is_none() -> None:
@@ -192,26 +194,22 @@ def test_a_time_in_the_future_is_now_and_none_is_none() -> None:
     states.apply([record('g.["a",{}]', b"{}", at_ms=-1)])
     assert [state.last_written_ms for state in states.groups()] == [None]
     states.apply([record('g.["a",{}]', b"{}", at_ms=2**62)])
-    assert [(state.last_written_ms or 0) < 2**50 for state in states.groups()] == [True]
-    assert [(state.last_written_ms or 0) > 0 for state in states.groups()] == [True]
-
-
-def tasks_of(text: str) -> Iterator[tuple[str, float]]:
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            if sample.name.endswith("_task_count"):
-                yield sample.name.removeprefix("kafka_connect_worker_"), sample.value
+    assert [0 < (state.last_written_ms or 0) < 2**50 for state in states.groups()] == [True]
 
 
 def test_a_task_that_no_worker_has_reported_is_unassigned() -> None:
-    config = [
-        record("g.connector-a", b'{"properties":{}}'),
-        record("g.task-a-0", b'{"properties":{}}', offset=1),
-        record("g.task-a-1", b'{"properties":{}}', offset=2),
-        record("g.commit-a", b'{"tasks":2}', offset=3),
-    ]
+    config = [record(f"g.{key}", CONFIGURED) for key in ("connector-a", "task-a-0", "task-a-1")]
+    config.append(record("g.commit-a", b'{"tasks":2}'))
     running = b'{"state":"RUNNING","worker_id":"w","generation":1}'
     status = [record("g.status-task-a-0", running), record("g.status-task-a-7", running)]
-    counts = dict(tasks_of(answer(followed((TopicType.CONFIG, config), (TopicType.STATUS, status)))))
-    assert counts["task_count"] == counts["connector_total_task_count"] == 2
-    assert (counts["connector_running_task_count"], counts["connector_unassigned_task_count"]) == (1, 1)
+    text = answer(followed((TopicType.CONFIG, config), (TopicType.STATUS, status)))
+    assert shown(text)["kafka_connect_worker_task_count"] == {"g": 2}
+    for which, count in (("total", 2), ("running", 1), ("unassigned", 1)):
+        assert f'kafka_connect_worker_connector_{which}_task_count{{connector="a",group="g"}} {count}.0' in text
+
+
+def test_a_store_counts_what_is_refused_from_the_beginning() -> None:
+    with MemoryConnectStorage() as storage:
+        samples = [each for family in StorageMetrics(storage, group="g").collect() for each in family.samples]
+    counts = [each for each in samples if each.labels.get("reason") == "refused"]
+    assert [(each.name, each.value) for each in counts] == [("connect_share_storage_skipped_records_total", 0)] * 3
