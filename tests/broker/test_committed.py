@@ -236,7 +236,7 @@ def test_what_is_read_on_behind_an_open_transaction(site: Site) -> None:
 
 @pytest.mark.parametrize("end", ENDS)
 def test_what_the_exporter_follows(site: Site, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all groups what is committed, also of one whose workers see all; behind an open transaction it waits, and says it."""
+    """Of all groups what is committed, also of one whose workers see all; at an open transaction it waits, and says so."""
     monkeypatch.setattr("connect_share.exporter.followed_topic._LOOK_S", 0.1)
     topic_set = TopicSet.from_worker_file(group_one(site, "disabled"))
     (spec,) = (each for each in topic_specs(topic_set) if each.topic_type is CONFIG)
