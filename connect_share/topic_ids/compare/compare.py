@@ -210,7 +210,8 @@ def _compare_current(result: Comparison, one: PartitionDirectory, topic: str, *,
         reason = "the same partition lies in two log dirs of this broker, which then does not start"
         result.add(IdFindingKind.DUPLICATE_DIRECTORY, one, topic, reason)
     if known is None:
-        result.add(IdFindingKind.TOPIC_UNKNOWN, one, topic)
+        hidden = "or the brokers do not show it to this login, which needs DESCRIBE on all topics"
+        result.add(IdFindingKind.TOPIC_UNKNOWN, one, topic, hidden if result.authority.from_memory else None)
     elif one.metadata != "ok":
         result.add(_METADATA_KINDS[one.metadata], one, topic)
     elif known.topic_id is not None and one.topic_id != known.topic_id:
@@ -288,13 +289,9 @@ def _note_unread(result: Comparison) -> None:
         for broker in sorted(authority.brokers() - result.scans.brokers)
     ]
     if authority.mode is MetadataMode.KRAFT and formats == {0}:
-        result.notes.append(
-            "these log dirs are of brokers with ZooKeeper: "
-            + (
-                "the brokers only know what the controller remembers; ask ZooKeeper with --zookeeper HOST:PORT"
-                if authority.from_memory
-                else "a KRaft metadata log is not their authority"
-            )
-        )
+        why = "a KRaft metadata log is not their authority"
+        if authority.from_memory:
+            why = "the brokers only know what the controller remembers; ask ZooKeeper with --zookeeper HOST:PORT"
+        result.notes.append(f"these log dirs are of brokers with ZooKeeper: {why}")
     if authority.mode is MetadataMode.ZOOKEEPER and formats == {1}:
         result.notes.append("these log dirs are of KRaft brokers: ZooKeeper is not their authority")

@@ -31,8 +31,8 @@ from connect_share.topic_ids.scan.scans import STRAY, PartitionDirectory
 
 _LEFT: Final = {
     **LEFT_ALONE,
-    IdFindingKind.TOPIC_UNKNOWN: "the cluster does not know the topic: at its next start the broker sets the directories "
-    "aside as stray; keep a copy if the records are wanted",
+    IdFindingKind.TOPIC_UNKNOWN: "the cluster does not know the topic, or does not show it to this login: at its next start "
+    "the broker sets directories of an unknown one aside as stray; keep a copy if the records are wanted",
 }
 _REFUSED: Final = {
     IdFindingKind.DUPLICATE_DIRECTORY: "a partition lies in two log dirs of one broker: move one of the two out of the log "
@@ -234,7 +234,7 @@ class _KraftPlanner:
                         command=f"mv {shlex.quote(one.path)} OUTSIDE/",
                     )
                 )
-        target = f"{stray.log_dir}/{name}"
+        target, path = f"{stray.log_dir}/{name}", shlex.quote(stray.path)
         steps.append(
             RepairStep(
                 StepAction.RENAME,
@@ -245,7 +245,7 @@ class _KraftPlanner:
                 partition=number,
                 broker=stray.broker,
                 path=stray.path,
-                command=f"mv {shlex.quote(stray.path)} {shlex.quote(target)}",
+                command=f"rm -f {path}/*.index {path}/*.timeindex && mv {path} {shlex.quote(target)}",
             )
         )
         steps.append(write_file_step(stray, target, topic.name, str(topic.topic_id), [all_down]))

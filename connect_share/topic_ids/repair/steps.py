@@ -212,9 +212,9 @@ def start_step(broker: int, before: Sequence[str] = ()) -> RepairStep:
 def write_file_step(
     one: PartitionDirectory, folder: str, topic: str, topic_id: str, before: Sequence[str], *, unproven: bool = False
 ) -> RepairStep:
-    """Return the step that writes ``partition.metadata``: to another name first, since a broker dies of an empty file."""
+    """Return the step that writes ``partition.metadata``: a broker dies of an empty file, and of one only root can read."""
     path = f"{folder}/{METADATA_FILE}"
-    new = shlex.quote(path + ".new")
+    old, new = shlex.quote(path), shlex.quote(path + ".new")
     return RepairStep(
         StepAction.WRITE_FILE,
         f"write id {topic_id} into {path}: to a temporary name, flushed, then renamed; same owner and mode; "
@@ -226,5 +226,5 @@ def write_file_step(
         path=path,
         topic_id=topic_id,
         unproven=unproven,
-        command=f"printf 'version: 0\\ntopic_id: {topic_id}' > {new} && sync {new} && mv {new} {shlex.quote(path)}",
+        command=f"(umask 022; printf 'version: 0\\ntopic_id: {topic_id}' > {new}) && sync {new} && mv {new} {old}",
     )

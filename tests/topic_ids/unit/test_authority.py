@@ -22,16 +22,13 @@ from connect_share.topic_ids.authority.zookeeper import (
     read_zookeeper_dump,
     with_id,
 )
+from tests.support.json_values import json_values
 from tests.topic_ids.trees import CASES, Tree
 from tests.topic_ids.zookeeper import read_zookeeper, zookeeper_client
 
 ORDERS = "VFikBPGgTFa4tSj3PZTVgw"
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-)
+VALUES = json_values(st.integers() | st.floats(allow_nan=False) | st.text(max_size=8))
 CHANGE = "PARTITION_CHANGE_RECORD"
 record_types = st.sampled_from(
     ["TOPIC_RECORD", "REMOVE_TOPIC_RECORD", "PARTITION_RECORD", CHANGE, "REGISTER_BROKER_RECORD", "CONFIG_RECORD"]
@@ -42,7 +39,7 @@ members = st.sampled_from(
         *("brokerId", "logDirs", "resourceType"),
     ]
 )
-record_values = json_values | st.just(ORDERS) | st.lists(st.integers(), max_size=3)
+record_values = VALUES | st.just(ORDERS) | st.lists(st.integers(), max_size=3)
 
 
 def line(kind: str, data: Any) -> str:
@@ -96,9 +93,7 @@ def test_a_metadata_log() -> None:
 
 
 @given(
-    st.dictionaries(
-        st.sampled_from(["topic_id", "partitions", "adding_replicas", "version"]), json_values | st.just(ORDERS)
-    )
+    st.dictionaries(st.sampled_from(["topic_id", "partitions", "adding_replicas", "version"]), VALUES | st.just(ORDERS))
 )
 @example({"partitions": {"0": [1, "x", None, True], "x": [1]}, "topic_id": ORDERS})
 def test_any_text_may_be_in_a_znode(znode: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from connect_share.cli.__main__ import main
+from connect_share.topic_ids.compare.causes import topic_reports
 from connect_share.topic_ids.compare.compare import compare
 from connect_share.topic_ids.repair.plan import plan_repair
 from connect_share.topic_ids.repair.steps import RepairMethod, RepairPlan, StepAction
@@ -247,6 +249,9 @@ def test_the_truth_has_to_be_that_of_the_brokers(zk: Tree, kraft: Tree) -> None:
 
 def test_running_brokers_do_not_know_whose_another_id_was(kraft: Tree) -> None:
     asked = replace(kraft.authority(), from_memory=True)
+    shown = replace(asked, topics={name: topic for name, topic in asked.topics.items() if name != "quiet"})
+    [hidden] = topic_reports(compare(read_brokers_dir(kraft.folder), shown))
+    assert hidden.reasons == ["or the brokers do not show it to this login, which needs DESCRIBE on all topics"]
     sizes = set_aside(kraft, "single")
     assert plan_repair(compare(read_brokers_dir(kraft.folder), asked)).refused == []
     [stray] = [name for name in sizes if name.endswith("-stray")]
@@ -302,6 +307,12 @@ def test_emptied_topics_get_their_stray_directories_back(kraft: Tree) -> None:
     assert "is served, the replica was filled again from the leader" in plan(kraft).left[0].reason
     (kraft.folder / "files.json").unlink()
     assert "sizes of logs are not known" in refusal(plan(kraft))
+    for name in ("0.log", "0.index", "0.timeindex"):
+        (kraft.folder / f"{directory}.{STRAY}" / name).touch()
+    by_hand = [step.command for step in found.steps if step.broker == 1 and step.command]
+    subprocess.run(";".join(["umask 077", *by_hand]), shell=True, check=True, cwd=kraft.folder / "broker-1")
+    assert {each.name for each in kraft.folder.glob("broker-1/*/quiet-0/0.*")} == {"0.log"}
+    assert (kraft.folder / directory / "partition.metadata").stat().st_mode & 0o777 == 0o644
 
 
 def test_strays_that_cannot_be_put_back(kraft: Tree) -> None:

@@ -23,23 +23,15 @@ from connect_share.errors import UsageError
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.broker_checks import check_others_stopped
 from connect_share.topic_ids.repair.broker_repair import BrokerBackup, is_broker_backup
+from tests.support.json_values import json_values
 from tests.topic_ids.brokers import LOG, Brokers, batch, killed
 from tests.topic_ids.trees import Tree
 
 STRAY = "00ef6bfc14a54b1da530402ecd269582-stray"
 INDEXES = ("00000000000000000000.index", "00000000000000000000.timeindex")
 RECORDS = batch(0, 0, 4711) + batch(10, 0, 4712)
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-2, 3)
-    | st.text(max_size=3)
-    | st.sampled_from(["kraft", "prepared", "put-back"]),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["act", "files", "x"]), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
+WORDS = st.text(max_size=3) | st.sampled_from(["kraft", "prepared", "put-back"])
+VALUES = json_values(st.integers(-2, 3) | WORDS, st.sampled_from(["act", "files", "x"]))
 
 
 class Emptied(Brokers):
@@ -193,9 +185,7 @@ def test_what_is_prepared_has_to_be_whole(site: Emptied, capsys: pytest.CaptureF
     capsys.readouterr()
 
 
-@given(
-    json_values, st.sampled_from(["state", "mode", "broker", "acts", "wrong", "dark", "peers", "log_dirs", "format"])
-)
+@given(VALUES, st.sampled_from(["state", "mode", "broker", "acts", "wrong", "dark", "peers", "log_dirs", "format"]))
 @example([{"act": "write-id", "topic": "t", "partition": 0, "folder": "/", "number": 1, "before_sha256": "x"}], "acts")
 def test_a_damaged_index_is_reported(value: object, member: str) -> None:
     index = {"format": 1, "kind": "broker", "state": "prepared", "mode": "kraft", "broker": 1, "cluster_id": None}

@@ -33,6 +33,7 @@ from connect_share.console.output import (
 )
 from connect_share.errors import ReadToEndTimeoutError
 from tests.support.hostile_records import NAMES
+from tests.support.json_values import json_values
 
 any_text = st.text() | st.sampled_from(NAMES) | st.text(alphabet=st.characters(categories=["Cs", "Cf", "Cc", "Lo"]))
 
@@ -120,14 +121,7 @@ def test_a_narrow_terminal_does_without_spare_columns_if_the_rest_fits() -> None
     assert table(headers, rows, 40, ("WORKER", "TARGET")).startswith("GROUP      team.orders\n")
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@given(st.dictionaries(st.text(min_size=1), json_values, max_size=4))
+@given(st.dictionaries(st.text(min_size=1), json_values(st.integers() | st.floats() | st.text()), max_size=4))
 def test_json_is_ascii_and_says_what_it_is(members: dict[str, object]) -> None:
     written = json_text("get groups", members)
     assert written.isascii()
