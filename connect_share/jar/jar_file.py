@@ -108,13 +108,10 @@ def folder_jars(folder: Path) -> tuple[Path, ...]:
 
 
 def plugin_path_jars(folders: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the jars under ``plugin.path``: directly in its folders, and in the plugins' own folders there."""
-    return tuple(
-        jar
-        for folder in folders
-        for plugin in (folder, *sorted(folder / name for name in next(os.walk(folder), ("", [], []))[1]))
-        for jar in folder_jars(plugin)
-    )
+    """Return the jars under ``plugin.path``: directly in its folders, and at any depth of the plugins' own folders there."""
+    plugins = (folder / name for folder in folders for name in sorted(next(os.walk(folder), ("", [], []))[1]))
+    places = (*folders, *(Path(place) for plugin in plugins for place, _, _ in os.walk(plugin)))
+    return tuple(jar for place in places for jar in folder_jars(place))
 
 
 def hand_out(folder: Path) -> HandedOut:

@@ -30,6 +30,10 @@ SEALING_PROPERTY: Final = "connect.management.topic.sharing.encryption"
 KEYS_PROPERTY: Final = f"{SEALING_PROPERTY}.keys"
 # NIST SP 800-38D, 8.3: a key with random IVs seals 2^32 values at most.
 ROTATE_AFTER: Final = 2**31
+_STRANGER: Final = (
+    "; if the group never had it, another writer's record keeps it from starting: write null under its key, and let the "
+    "cleaner take it"
+)
 ANNOUNCED: Final = b"target-state- key-"
 """With two ids of keys: a sealed removal under it says that the group uses the first one, to who has the second one.
 
@@ -259,9 +263,10 @@ class TopicSeals:
             )
         missing = self.missing_keys(insists=insists)
         if missing and self._cipher is not None:
+            stranger = _STRANGER if self._unknown and missing[0].startswith(self._unknown) else ""
             raise ConfigError(
                 f"{missing[0]}, but {KEYS_PROPERTY} has only {', '.join(map(str, self._cipher.keys.ids))}: put the missing "
-                "key behind those that are there",
+                f"key behind those that are there{stranger}",
                 property_name=KEYS_PROPERTY,
             )
 

@@ -259,7 +259,9 @@ def test_a_start_ends_if_nothing_opens_and_one_record_of_a_stranger_does_not_end
     assert caught.value.property_name == "connect.management.topic.sharing.encryption.keys"
     assert str(caught.value).endswith(
         "t[0]@3 is sealed with key 9, and no value of the group opens, but "
-        "connect.management.topic.sharing.encryption.keys has only 7: put the missing key behind those that are there"
+        "connect.management.topic.sharing.encryption.keys has only 7: put the missing key behind those that are there; "
+        "if the group never had it, another writer's record keeps it from starting: write null under its key, and let the "
+        "cleaner take it"
     )
     assert taken(step, sealed(record(key, offset=4), topic_type)) == (key, VALUE)
     step.end_start()

@@ -314,8 +314,8 @@ def test_our_jar_is_known_by_what_is_in_it(tmp_path: Path) -> None:
 
 
 def test_jars_under_plugin_path(tmp_path: Path) -> None:
-    right_there, in_plugin = a_jar(tmp_path / "a.jar"), a_jar(tmp_path / "plugin" / "b.jar")
-    assert set(plugin_path_jars([tmp_path, tmp_path / "nowhere"])) == {right_there, in_plugin}
+    jars = {a_jar(tmp_path / name) for name in ("a.jar", "plugin/b.jar", "plugin/lib/more/c.jar")}
+    assert set(plugin_path_jars([tmp_path, tmp_path / "nowhere"])) == jars
 
 
 def test_a_jar_of_another_version_on_the_class_path(tmp_path: Path) -> None:

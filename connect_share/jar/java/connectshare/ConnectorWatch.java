@@ -39,7 +39,9 @@ final class ConnectorWatch {
             say(connector, OWN_OFFSETS, "names an internal topic of the worker: its client writes keys without the group's "
                 + "prefix there; remove it, or name a topic of its own");
         }
-        boolean sink = property(json, "topics") != null || property(json, "topics.regex") != null;
+        // MirrorMaker's sources have topics, too.
+        boolean source = String.valueOf(property(json, "connector.class")).matches("(.*\\.)?([^.]*Source|Mirror)[^.]*");
+        boolean sink = !source && (property(json, "topics") != null || property(json, "topics.regex") != null);
         boolean writesToWorkersTopic = offsets == null || offsets.isEmpty() ? settings.exactlyOnce : internal == TopicType.OFFSET;
         if (sink || !writesToWorkersTopic || !settings.reachesConnectors || settings.staysInConnectors) {
             return;

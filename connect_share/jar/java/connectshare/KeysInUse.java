@@ -23,7 +23,6 @@ final class KeysInUse {
     private final Set<String> underOthers = new HashSet<>();
     private boolean opens;
     private String unknown;
-    private boolean decided;
 
     KeysInUse(KeyRing ring) {
         this.ring = ring;
@@ -45,7 +44,7 @@ final class KeysInUse {
             return null;
         }
         announced.add(key);
-        String number = key.substring(ANNOUNCED.length()).split("-")[0];
+        String number = key.substring(ANNOUNCED.length()).split("-", 2)[0];
         boolean known = !number.matches("[0-9]{1,10}") || ring.keys.containsKey((int) Long.parseLong(number));
         return known ? null : number;
     }
@@ -55,13 +54,15 @@ final class KeysInUse {
         unknown = unknown == null ? text : unknown;
     }
 
+    /** Returns what speaks against a start as far as the topic was read: nothing opens. Null: nothing does. */
+    synchronized String soFar() {
+        return opens ? null : unknown;
+    }
+
     /** Returns why nothing may be written: nothing that was read opens. Null: it may, and is not asked again. */
     synchronized String objection() {
-        if (decided || opens || unknown == null) {
-            decided = true;
-            return null;
-        }
-        return unknown;
+        opens |= unknown == null;
+        return soFar();
     }
 
     /** Returns pairs of ids, of which the first is to be announced under the second; usually none. */

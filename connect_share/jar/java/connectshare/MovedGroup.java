@@ -1,5 +1,6 @@
 package connectshare;
 
+import connectshare.GroupKeys.TopicType;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.time.Duration;
@@ -16,11 +17,12 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * Records on the config topic that say that this worker must not join the Kafka group: a move has fenced the group on topics that
- * it has left, or the group uses a key that the worker does not have.
+ * Why this worker must not join the Kafka group, as records on the config topic say: a move has fenced the group on topics that it
+ * has left, or the worker lacks a key of its group, or all of them. Without the group's values it would be behind the assignment,
+ * and have the others join again and again.
  *
- * <p>The newest record under its key counts. A worker joins as soon as it has read the config topic to its end, and nobody is told
- * when that is. So where such a record was read, the rest of the topic is asked whether one follows.
+ * <p>A worker joins as soon as it has read the config topic to its end, and nobody is told when that is. So where something speaks
+ * against it, the rest of the topic is asked whether a record follows that lifts it.
  */
 final class MovedGroup {
     /** Its key without the prefix: the target state of a connector that there never is. */
@@ -30,9 +32,14 @@ final class MovedGroup {
     private final Map<String, Object> properties = new HashMap<>();
     private final GroupKeys keys;
     private final SealedTopics sealed;
-    // What the newest records say, by their keys without the prefix.
+    // What the newest records under keys of their own say, by these keys without the prefix.
     private final Map<String, String> objections = new LinkedHashMap<>();
     private long decidedUpTo = -1;
+
+    /** Whether a record that is still to be read lifts an objection. */
+    private interface Lifting {
+        boolean is(ConsumerRecord<String, byte[]> record) throws GeneralSecurityException;
+    }
 
     MovedGroup(Map<String, ?> clients, GroupKeys keys, SealedTopics sealed) {
         properties.putAll(clients);
@@ -50,9 +57,9 @@ final class MovedGroup {
         if (KEY.equals(accepted.key())) {
             Object value = accepted.value();
             String json = value instanceof byte[] ? new String((byte[]) value, StandardCharsets.UTF_8) : "";
-            say(KEY, json.contains("\"moved\"") ? "this group was moved away from topic " + accepted.topic() + " by "
-                + Texts.shown(ConnectorWatch.property(json, "plan")) + ": start its workers where it was moved to; to bring it back, run "
-                + "connect-share-migrate unseal or rollback with that plan" : null);
+            String plan = json.contains("\"moved\"") ? ConnectorWatch.property(json, "plan") : null;
+            say(KEY, plan == null ? null : "this group was moved away from topic " + accepted.topic() + " by " + Texts.shown(plan)
+                + ": start its workers where it was moved to; to bring it back, run connect-share-migrate unseal or rollback with that plan");
         }
     }
 
@@ -67,18 +74,21 @@ final class MovedGroup {
 
     /** Returns why the worker has to end, null: nothing says so up to here; {@code last} is the last record that was read. */
     String objection(ConsumerRecord<Object, Object> last) throws GeneralSecurityException {
-        if (objections.isEmpty() || last.offset() < decidedUpTo) {
+        if (objections.isEmpty() && sealed.objectionSoFar() == null || last.offset() < decidedUpTo) {
             return null;
         }
         decidedUpTo = Long.MAX_VALUE;
         for (Map.Entry<String, String> objection : objections.entrySet()) {
-            long next = next(new TopicPartition(last.topic(), last.partition()), last.offset() + 1, keys.prefixed(objection.getKey()));
-            if (next < 0) {
+            String wireKey = keys.prefixed(objection.getKey());
+            if (!follows(last, record -> wireKey.equals(record.key()) && sealed.mayCount(SealedTopics.bytes(wireKey), record.value()))) {
                 return objection.getValue();
             }
-            decidedUpTo = Math.min(decidedUpTo, next);
         }
-        return null;
+        boolean stays = sealed.objectionSoFar() != null && !follows(last, record -> {
+            String original = keys.own(TopicType.CONFIG, record.key());
+            return original != null && sealed.lifts(record, original);
+        });
+        return stays ? sealed.objectionSoFar() : null;
     }
 
     /** Returns how many partitions a topic has now. */
@@ -88,24 +98,26 @@ final class MovedGroup {
         }
     }
 
-    /** Returns the offset of the next record with this key that may count, -1: there is none; anybody can go on writing others. */
-    private long next(TopicPartition partition, long from, String wireKey) throws GeneralSecurityException {
+    /** Looks for the next record that lifts an objection, as far as the topic goes now; anybody can go on writing others. */
+    private boolean follows(ConsumerRecord<Object, Object> last, Lifting lifting) throws GeneralSecurityException {
+        TopicPartition partition = new TopicPartition(last.topic(), last.partition());
         long began = System.nanoTime();
         try (KafkaConsumer<String, byte[]> consumer = new KafkaConsumer<>(properties)) {
             consumer.assign(Collections.singletonList(partition));
             long end = consumer.endOffsets(Collections.singletonList(partition)).get(partition);
-            consumer.seek(partition, from);
+            consumer.seek(partition, last.offset() + 1);
             while (consumer.position(partition) < end) {
                 if (System.nanoTime() - began > LIMIT_NS) {
                     throw new IllegalStateException("the end of " + partition + " was not reached");
                 }
                 for (ConsumerRecord<String, byte[]> record : consumer.poll(Duration.ofMillis(500))) {
-                    if (wireKey.equals(record.key()) && sealed.mayCount(SealedTopics.bytes(wireKey), record.value())) {
-                        return record.offset();
+                    if (record.key() != null && lifting.is(record)) {
+                        decidedUpTo = Math.min(decidedUpTo, record.offset());
+                        return true;
                     }
                 }
             }
-            return -1;
+            return false;
         }
     }
 }

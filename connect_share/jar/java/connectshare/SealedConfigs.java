@@ -1,5 +1,6 @@
 package connectshare;
 
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 
@@ -14,34 +15,33 @@ import java.util.Map;
 final class SealedConfigs {
     // Whether the newest living value of each key looks sealed; null as soon as something was written.
     private Map<Object, Boolean> living = new HashMap<>();
+    private long sealed;
     private String sealedPlace;
 
-    /** Notes one own record; {@code value} is null for a removal. */
-    synchronized void see(Object key, byte[] value, String place) {
+    /** Notes one own record. */
+    synchronized void see(Object key, Object value, String place) {
         if (living == null) {
             return;
         }
-        if (value == null) {
-            living.remove(key);
-            return;
-        }
-        boolean sealed = Seal.isSealed(value);
-        living.put(key, sealed);
-        sealedPlace = sealed ? place : sealedPlace;
+        boolean removal = !(value instanceof byte[]) || Arrays.equals((byte[]) value, SealedTopics.JSON_NULL);
+        boolean looks = !removal && Seal.isSealed((byte[]) value);
+        Boolean before = removal ? living.remove(key) : living.put(key, looks);
+        sealed += (looks ? 1 : 0) - (Boolean.TRUE.equals(before) ? 1 : 0);
+        sealedPlace = looks ? place : sealedPlace;
+    }
+
+    /** Returns what speaks against a start as far as the topic was read, null: nothing does. */
+    synchronized String soFar() {
+        return living == null || sealed * 2 <= living.size() ? null
+            : sealed + " of " + living.size() + " values of this group on the config topic look sealed, such as " + sealedPlace
+                + ", but the worker file has no line " + Settings.SEALING_KEYS + ": put it back. If this group was never sealed, somebody "
+                + "else may have written them to stop it: find out who, and set " + Settings.SEALING + "=off to start as a plain group";
     }
 
     /** Returns why nothing may be written, null: it may, and is not asked again. */
     synchronized String objection() {
-        if (living == null) {
-            return null;
-        }
-        long sealed = living.values().stream().filter(one -> one).count();
-        if (sealed * 2 > living.size()) {
-            return sealed + " of " + living.size() + " values of this group on the config topic look sealed, such as " + sealedPlace
-                + ", but the worker file has no line " + Settings.SEALING_KEYS + ": put it back. If this group was never sealed, somebody "
-                + "else may have written them to stop it: find out who, and set " + Settings.SEALING + "=off to start as a plain group";
-        }
-        living = null;
-        return null;
+        String found = soFar();
+        living = found == null ? null : living;
+        return found;
     }
 }

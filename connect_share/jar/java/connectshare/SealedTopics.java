@@ -5,7 +5,6 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
@@ -25,7 +24,7 @@ final class SealedTopics {
     // From Kafka 4.0 on a broker refuses what is dated later, unless it is told otherwise.
     private static final long AHEAD_MS = 3_600_000;
     private static final Logger LOG = LoggerFactory.getLogger(TopicSharingInterceptor.class);
-    private static final byte[] JSON_NULL = "null".getBytes(StandardCharsets.US_ASCII);
+    static final byte[] JSON_NULL = "null".getBytes(StandardCharsets.US_ASCII);
     // Not MovedGroup.KEY itself: JSON null there lifts the fence of a group that was moved away.
     private static final String MOVES_ONLY = MovedGroup.KEY + " ";
 
@@ -60,7 +59,7 @@ final class SealedTopics {
      */
     Object outgoing(TopicType type, Object wireKey, Object value) throws GeneralSecurityException, KeysMissing {
         Object written = value == null && type == TopicType.CONFIG ? JSON_NULL.clone() : value;
-        String objection = seal != null ? keysInUse.objection() : settings.saysPlain ? null : configs.objection();
+        String objection = seal != null ? keysInUse.objection() : configs.objection();
         if (objection != null) {
             throw new KeysMissing(objection);
         }
@@ -95,6 +94,20 @@ final class SealedTopics {
             byte[] key = bytes(keys.prefixed(KeysInUse.key(pair[0], pair[1])));
             announcer.write(configTopic, key, seal.seal(pair[1], TopicType.CONFIG, key, null, nextMs(TopicType.CONFIG, key)));
         }
+    }
+
+    /** Returns what speaks against a start as far as the config topic was read, null: nothing does. */
+    String objectionSoFar() {
+        return seal != null ? keysInUse.soFar() : configs.soFar();
+    }
+
+    /** Whether nothing speaks against a start any more behind a record of the group that follows there, and is to be read again. */
+    boolean lifts(ConsumerRecord<String, byte[]> record, String original) throws GeneralSecurityException {
+        if (seal != null) {
+            return record.value() != null && seal.open(TopicType.CONFIG, bytes(record.key()), record.value()).refusal == null;
+        }
+        configs.see(original, record.value(), place(record));
+        return configs.soFar() == null;
     }
 
     static byte[] bytes(Object key) {
@@ -138,9 +151,8 @@ final class SealedTopics {
                 TopicType type, ConsumerRecord<Object, Object> record, Object original, KeyPlaces places, TopicCounters counters)
                 throws GeneralSecurityException, ReflectiveOperationException {
             boolean sealed = record.value() instanceof byte[] && Seal.isSealed((byte[]) record.value());
-            if (seal == null && type == TopicType.CONFIG) {
-                byte[] value = record.value() instanceof byte[] ? (byte[]) record.value() : null;
-                configs.see(original, Arrays.equals(value, JSON_NULL) ? null : value, place(record));
+            if (seal == null && type == TopicType.CONFIG && !settings.saysPlain) {
+                configs.see(original, record.value(), place(record));
             }
             if (seal == null && sealed) {
                 return refused(record, Refusal.NO_KEYS, counters);
@@ -159,7 +171,9 @@ final class SealedTopics {
             byte[] key = bytes(record.key());
             Seal.Opened opened = seal.open(type, key, value);
             if (opened.refusal == Refusal.UNKNOWN_KEY && type == TopicType.CONFIG) {
-                keysInUse.unknown(missing(place(record) + " is sealed with key " + Seal.keyId(value) + ", and no value of the group opens"));
+                keysInUse.unknown(missing(place(record) + " is sealed with key " + Seal.keyId(value) + ", and no value of the group opens")
+                    + "; if the group never had it, another writer's record keeps it from starting: write null under its key, and let the "
+                    + "cleaner take it");
             }
             if (opened.refusal != null) {
                 return refused(record, opened.refusal, counters);
@@ -255,7 +269,7 @@ final class SealedTopics {
             + "; the worker's internal clients read bytes");
     }
 
-    private static String place(ConsumerRecord<Object, Object> record) {
+    private static String place(ConsumerRecord<?, ?> record) {
         return record.topic() + "[" + record.partition() + "]@" + record.offset();
     }
 

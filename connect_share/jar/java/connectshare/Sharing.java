@@ -1,6 +1,5 @@
 package connectshare;
 
-import connectshare.GroupKeys.TopicType;
 import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -120,10 +119,6 @@ final class Sharing {
         return counters.get(topic);
     }
 
-    TopicType type(String topic) {
-        return settings.topics.get(topic);
-    }
-
     private void announce() {
         if (!settings.enabled) {
             LOG.info("Topic sharing is off: {} is not 'enabled', records pass unchanged", Settings.SHARING);
@@ -137,17 +132,13 @@ final class Sharing {
         }
         for (Map.Entry<String, TopicCounters> entry : counters.entrySet()) {
             try {
-                ObjectName name = name(entry.getKey());
+                // Group ids and names of topics have no character that an object name would take for its own.
+                ObjectName name = new ObjectName("connectshare:type=TopicCounters,group=" + settings.group + ",topic=" + entry.getKey());
                 ManagementFactory.getPlatformMBeanServer().registerMBean(entry.getValue(), name);
                 registered.add(name);
             } catch (JMException trouble) {
                 LOG.warn("No counters in JMX for topic {}: {}", entry.getKey(), trouble.toString());
             }
         }
-    }
-
-    // Group ids and names of topics have no character that an object name would take for its own.
-    private ObjectName name(String topic) throws JMException {
-        return new ObjectName("connectshare:type=TopicCounters,group=" + settings.group + ",topic=" + topic);
     }
 }

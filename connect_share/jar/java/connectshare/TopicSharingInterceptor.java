@@ -215,7 +215,7 @@ public final class TopicSharingInterceptor
 
     /** The type of a topic for this client: connectors' clients have to do with the offset topic only. */
     private TopicType type(String topic) {
-        TopicType type = sharing.type(topic);
+        TopicType type = sharing.settings.topics.get(topic);
         return ofWorker || type == TopicType.OFFSET ? type : null;
     }
 

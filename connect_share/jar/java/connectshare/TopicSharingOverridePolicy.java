@@ -38,11 +38,12 @@ public final class TopicSharingOverridePolicy implements ConnectorClientConfigOv
     /**
      * Reads the worker's properties.
      *
-     * @throws ConfigException the policy with the rules cannot be had; the worker stops
+     * @throws ConfigException they are wrong, or the policy with the rules cannot be had; the worker stops. Where the line for the
+     *     interceptor is missing nobody else looks at them, and the worker would be one with plain keys
      */
     @Override
     public void configure(Map<String, ?> properties) {
-        enabled = Settings.flag(properties);
+        enabled = Settings.of(properties).enabled;
         lines.put(ClientType.PRODUCER, Settings.text(properties, "producer." + Settings.INTERCEPTORS));
         lines.put(ClientType.CONSUMER, Settings.text(properties, "consumer." + Settings.INTERCEPTORS));
         String name = Settings.text(properties, RULES);

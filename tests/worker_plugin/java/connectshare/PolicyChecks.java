@@ -71,10 +71,10 @@ final class PolicyChecks {
     public static void exactlyOnce() {
         String[] enabled = {"exactly.once.source.support", "enabled"};
         refused(() -> Worker.client(Worker.properties(enabled)), "connector.client.config.override.policy=connectshare.TopicSharingOverridePolicy");
+        refused(() -> policy("interceptor.classes", null), "add the line interceptor.classes=" + NAME);
         try (Worker worker = new Worker(enabled[0], enabled[1], "connector.client.config.override.policy",
                 "connectshare.TopicSharingOverridePolicy")) {
             Worker.alive(worker.first, "exactly once");
-            Worker.alive(worker.first, "still");
             that(Worker.connectorClient() != null, "client");
         }
     }

@@ -136,15 +136,6 @@ final class SealChecks {
             CapturedLog.lines(""));
     }
 
-    /** A removal that was sealed is one; on the config topic it is given as the value null, as a removal there always is. */
-    public static void removals() {
-        try (Worker worker = worker()) {
-            for (int type = 0; type < 3; type++) {
-                accepted(worker.first, type, sealed(SEVEN, type, ownKey(type, "x"), null, 1), type == 0 ? NULL : null);
-            }
-        }
-    }
-
     /** Plain values, tombstones, forged, moved and broken ones are dropped and counted, and nothing else happens. */
     public static void whatIsRefused() throws Exception {
         try (Worker worker = worker()) {
@@ -263,10 +254,12 @@ final class SealChecks {
                     for (int n = 0; n < 5; n++) {
                         // A removed one counts for nothing, and neither do records of others.
                         byte[] value = n == 4 ? NULL : n < sealed ? sealed(SEVEN, 0, ownKey(0, "" + n), VALUE, 1) : VALUE;
-                        worker.first.onConsume(poll(read(Worker.CONFIG, 0, 2 * n, ownKey(0, "" + n), VALUE)));
-                        worker.first.onConsume(poll(read(Worker.CONFIG, 0, 2 * n + 1, ownKey(0, "" + n), value)));
-                        worker.first.onConsume(poll(read(Worker.CONFIG, 0, 99, "other." + ownKey(0, "" + n), sealed(SEVEN, 0, "x", VALUE, 1))));
+                        later(worker.first, read(Worker.CONFIG, 0, 2 * n, ownKey(0, "" + n), VALUE));
+                        later(worker.first, read(Worker.CONFIG, 0, 2 * n + 1, ownKey(0, "" + n), value));
+                        later(worker.first, read(Worker.CONFIG, 0, 99, "other." + ownKey(0, "" + n), sealed(SEVEN, 0, "x", VALUE, 1)));
                     }
+                    SealedTopics topics = Sharing.ofOnlyWorker().sealed;
+                    equal(topics.objectionSoFar() != null, sealed == 3 && word == null, sealed);
                     ProducerRecord<Object, Object> record = toSend(Worker.STATUS, Worker.goodKey(Worker.STATUS, "x"), VALUE);
                     if (sealed < 3 || word != null) {
                         worker.first.onSend(record);
@@ -276,6 +269,7 @@ final class SealChecks {
                         that(said.startsWith("3 of 4 values of this group on the config topic look sealed, such as shared-configs[0]@5, but the "
                             + "worker file has no line " + KEYS + ": put it back"), said);
                         exits(sealed);
+                        equal(lifted(topics, ownKey(0, "3"), VALUE, ownKey(0, "0"), null, ownKey(0, "1"), NULL), 2, "lifted");
                     }
                     // What comes after the first write is refused record by record.
                     worker.first.onConsume(poll(read(Worker.CONFIG, 0, 100, ownKey(0, "late"), sealed(SEVEN, 0, ownKey(0, "late"), VALUE, 1))));
@@ -289,10 +283,14 @@ final class SealChecks {
         for (int opens = 0; opens < 2; opens++) {
             try (Worker worker = worker()) {
                 for (int type = 0; type < 3; type++) {
-                    equal(worker.first.onConsume(poll(read(Worker.TOPICS[type], 1, 4, ownKey(type, "x"),
-                        sealed(keys(9), type, ownKey(type, "x"), VALUE, 1)))).count(), 0, "stranger");
+                    equal(later(worker.first, read(Worker.TOPICS[type], 1, 4, ownKey(type, "x"),
+                        sealed(keys(9), type, ownKey(type, "x"), VALUE, 1))).size(), 0, "stranger");
                     equal(LifeChecks.counter(Worker.TOPICS[type], "RefusedRecords"), 1L, "stranger");
                 }
+                SealedTopics topics = Sharing.ofOnlyWorker().sealed;
+                that(topics.objectionSoFar().contains("no value of the group opens"), topics.objectionSoFar());
+                byte[] mine = sealed(SEVEN, 0, ownKey(0, "y"), VALUE, 1);
+                equal(lifted(topics, ownKey(0, "y"), VALUE, ownKey(0, "y"), null, ownKey(0, "x"), mine, ownKey(0, "y"), mine), 3, "opens");
                 ProducerRecord<Object, Object> record = toSend(Worker.STATUS, Worker.goodKey(Worker.STATUS, "x"), VALUE);
                 if (opens == 1) {
                     worker.first.onConsume(poll(read(Worker.CONFIG, 1, 5, ownKey(0, "y"), sealed(SEVEN, 0, ownKey(0, "y"), VALUE, 1))));
@@ -301,18 +299,30 @@ final class SealChecks {
                 } else {
                     String said = stops(() -> worker.first.onSend(record), opens).getMessage();
                     that(said.startsWith(Worker.CONFIG + "[1]@4 is sealed with key 9, and no value of the group opens, but " + KEYS
-                        + " has only 7: put the missing key behind those that are there"), said);
+                        + " has only 7: put the missing key behind those that are there; if the group never had it, another writer's "), said);
                     exits(opens);
                 }
             }
         }
-        // Other refusals stop nothing, not at the start either.
+        // What the group removes under an announcement's key, and is none, stops nothing; other refusals neither, not at the start.
         try (Worker worker = worker()) {
             equal(worker.first.onConsume(poll(read(Worker.CONFIG, 0, 1, ownKey(0, "x"), VALUE), read(Worker.CONFIG, 0, 2, ownKey(0, "x"), null),
                 read(Worker.CONFIG, 0, 3, ownKey(0, "x"), new byte[60]), read(Worker.CONFIG, 0, 4, ownKey(0, "x"), new byte[] {1, 2}))).count(), 0, "");
+            accepted(worker.first, 0, "target-state- key--", sealed(SEVEN, 0, Worker.GROUP + ".target-state- key--", null, 1));
             equal(LifeChecks.counter(Worker.CONFIG, "RefusedRecords"), 4L, "start");
             equal(LifeChecks.counter(Worker.CONFIG, "Stopped"), false, "start");
         }
+    }
+
+    /** Which of these keys and values that follow on the config topic is the first that lifts what speaks against a start. */
+    private static int lifted(SealedTopics topics, Object... pairs) throws GeneralSecurityException {
+        for (int i = 0; i < pairs.length; i += 2) {
+            String key = (String) pairs[i];
+            if (topics.lifts(new ConsumerRecord<>(Worker.CONFIG, 0, i, key, (byte[]) pairs[i + 1]), key.substring(Worker.GROUP.length() + 1))) {
+                return i / 2;
+            }
+        }
+        return -1;
     }
 
     /** The first key seals, all open. */

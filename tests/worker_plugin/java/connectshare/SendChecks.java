@@ -60,20 +60,6 @@ final class SendChecks {
         }
     }
 
-    /** A key of one type of topic is not taken on another. */
-    public static void keysOfAnotherType() {
-        for (String topic : Worker.TOPICS) {
-            for (String other : Worker.TOPICS) {
-                if (!topic.equals(other)) {
-                    try (Worker worker = new Worker()) {
-                        stops(() -> worker.first.onSend(toSend(topic, Worker.goodKey(other, "x"), null)), topic + other);
-                        Worker.stopped(worker.first, topic + other);
-                    }
-                }
-            }
-        }
-    }
-
     /** What Connect cannot have written is never sent, and nothing after it. */
     public static void hostileKeys() {
         for (String topic : Worker.TOPICS) {
@@ -125,12 +111,6 @@ final class SendChecks {
             stops(() -> worker.first.onSend(toSend(Worker.CONFIG, 7, null)), "broken log");
             CapturedLog.setBroken(false);
             Worker.stopped(worker.first, "broken log");
-        }
-        try (Worker worker = new Worker()) {
-            CapturedLog.setBroken(true);
-            stops(() -> worker.first.onSend(broken(Worker.CONFIG, 0)), "broken log and record");
-            CapturedLog.setBroken(false);
-            Worker.stopped(worker.first, "broken log and record");
         }
     }
 
