@@ -28,7 +28,7 @@ final class Sharing {
     final ConnectorWatch watch;
     /** Null when sharing is off. */
     final SealedTopics sealed;
-    private final Map<String, TopicCounters> counters = new LinkedHashMap<>();
+    final Map<String, TopicCounters> counters = new LinkedHashMap<>();
     // Not those of another worker of the same group in this JVM.
     private final List<ObjectName> registered = new ArrayList<>();
     private int clients;
@@ -112,11 +112,6 @@ final class Sharing {
                 }
             }
         }
-    }
-
-    /** The counters of a topic, null if it is none of the three. */
-    TopicCounters counters(String topic) {
-        return counters.get(topic);
     }
 
     private void announce() {

@@ -97,7 +97,7 @@ public final class TopicSharingInterceptor
                 + described(type, record.key()) + "; this jar may be older than the worker", null);
         }
         Object value = sealed(type, key, record.value());
-        sharing.counters(record.topic()).rewritten.increment();
+        sharing.counters.get(record.topic()).rewritten.increment();
         return new ProducerRecord<>(
             record.topic(), record.partition(), sharing.sealed.time(type, key, record.timestamp()), key, value, record.headers());
     }
@@ -156,7 +156,7 @@ public final class TopicSharingInterceptor
             TopicType type = type(partition.topic());
             if (type != null) {
                 changed = true;
-                records = own(type, records, sharing.counters(partition.topic()));
+                records = own(type, records, sharing.counters.get(partition.topic()));
             }
             if (!records.isEmpty()) {
                 kept.put(partition, records);
