@@ -168,24 +168,27 @@ async def stopped_until_its_end(starting: asyncio.Future[Any], stop: Callable[[]
     await stop()
 
 
-Pools = tuple[Executor, Executor]
-"""Threads for calls that change something, and threads for reads that wait; they are made when they are needed."""
+Pools = tuple[Executor, Executor, Executor]
+"""Threads for calls that change something, for reads, and for reads of offsets topics; they are made when they are needed."""
 
 
 def new_pools(calls: int, reads: int) -> Pools:
     """Return pools of so many threads."""
-    return ThreadPoolExecutor(calls, "async-storage-calls"), ThreadPoolExecutor(reads, "async-storage-reads")
+    made = partial(ThreadPoolExecutor, thread_name_prefix="async-storage")
+    return made(calls), made(reads), made(reads)
 
 
 class Driver:
-    """One thread for calls that change something, in their order; four for reads that wait. Of many groups: pools for all.
+    """One thread for calls that change something, in their order, four for reads, and four for those of offsets topics.
+
+    The last may wait a quarter of an hour for transactions of others. Of many groups: pools for all.
 
     Operations under one key, such as the name of a connector, are carried out one after the other. An operation whose caller
     was cancelled goes on to its end: what was sent cannot be called back, and what follows belongs to it.
     """
 
     def __init__(self, pools: Pools | None = None) -> None:
-        self._calls, self._reads = in_use = pools or new_pools(1, _READERS)
+        self._calls, self._reads, self._offset_reads = in_use = pools or new_pools(1, _READERS)
         self._own = in_use if pools is None else ()
         self._one_call = asyncio.Lock()
         self._last: dict[object, asyncio.Task[Any]] = {}
@@ -232,6 +235,10 @@ class Driver:
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call what blocks and only reads."""
         return await asyncio.get_running_loop().run_in_executor(self._reads, function, *arguments)
+
+    async def read_offsets(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call what reads an offsets topic."""
+        return await asyncio.get_running_loop().run_in_executor(self._offset_reads, function, *arguments)
 
     async def wait_for_all(self) -> None:
         """Wait until the operations that have begun are through."""
@@ -292,14 +299,13 @@ def _awaitable(
 
 
 def _blocking(
-    method: Callable[Concatenate[S, P], T], *, reads: bool
+    method: Callable[Concatenate[S, P], T], run: Callable[[Driver, Callable[[], T]], Coroutine[Any, Any, T]]
 ) -> Callable[Concatenate[_Asynchronous[S], P], Coroutine[Any, Any, T]]:
-    """Return the awaitable form of a method that blocks; those that change something follow each other."""
+    """Return the awaitable form of a method that blocks, which a method of the driver runs."""
 
     @wraps(method)
     async def blocking(self: _Asynchronous[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        run = self._driver.read if reads else self._driver.call
-        return await run(partial(method, self._sync, *args, **kwargs))
+        return await run(self._driver, partial(method, self._sync, *args, **kwargs))
 
     return blocking
 
@@ -337,7 +343,7 @@ class _AsyncStore(_Asynchronous[B_co]):
 
     positions = _same(KafkaTopicBasedBackingStore.positions)
     skipped = _same(KafkaTopicBasedBackingStore.skipped)
-    refresh = _blocking(KafkaTopicBasedBackingStore.refresh, reads=True)
+    refresh = _blocking(KafkaTopicBasedBackingStore.refresh, Driver.read)
 
 
 class AsyncConfigStore(_AsyncStore[KafkaConfigBackingStore]):
@@ -397,7 +403,7 @@ class AsyncStatusStore(_AsyncStore[KafkaStatusBackingStore]):
     get_all_topics = _same(KafkaStatusBackingStore.get_all_topics)
     connectors = _same(KafkaStatusBackingStore.connectors)
     snapshot = _same(KafkaStatusBackingStore.snapshot)
-    flush = _blocking(KafkaStatusBackingStore.flush, reads=True)
+    flush = _blocking(KafkaStatusBackingStore.flush, Driver.read)
 
 
 class AsyncOffsetStore(_AsyncStore[KafkaOffsetBackingStore]):
@@ -418,8 +424,8 @@ class AsyncOffsetStore(_AsyncStore[KafkaOffsetBackingStore]):
 class AsyncOffsetReader(_Asynchronous[OffsetStorageReader]):
     """Reads the offsets of one connector; methods as of ``OffsetStorageReader``."""
 
-    offsets = _blocking(OffsetStorageReader.offsets, reads=True)
-    offset = _blocking(OffsetStorageReader.offset, reads=True)
+    offsets = _blocking(OffsetStorageReader.offsets, Driver.read_offsets)
+    offset = _blocking(OffsetStorageReader.offset, Driver.read_offsets)
     close = _same(OffsetStorageReader.close)
 
 
@@ -452,7 +458,7 @@ class AsyncConnectStorage(_Asynchronous[ConnectStorage]):
 
     The stores are those of ``ConnectStorage``, with the same errors and deadlines. Writes and flushes are awaitable, what was
     read so far is there at once (``snapshot()``, ``get()``), and changes come by ``async for``. Waiting takes no thread; what
-    blocks in the client library runs on five threads at most, however many calls are made.
+    blocks in the client library runs on nine threads at most, however many calls are made.
 
     Writes of one connector are carried out one after the other. A caller that is cancelled stops waiting, no more: its write
     goes on to its end.
@@ -564,22 +570,23 @@ class AsyncConnectStorage(_Asynchronous[ConnectStorage]):
 
     async def offset_reader(self, connector: str) -> AsyncOffsetReader:
         """Make a reader of a connector's offsets; its own offsets topic is read first, if it has one."""
-        reader = await self._driver.read(self._sync.offset_reader, connector)
+        reader = await self._driver.read_offsets(self._sync.offset_reader, connector)
         return AsyncOffsetReader(reader, self._driver)
 
     async def offset_writer(self, connector: str, *, transactional: Literal[False] | None = None) -> AsyncOffsetWriter:
         """Make a writer of a connector's offsets."""
         storage = self._sync
-        writer = await self._driver.read(lambda: storage.offset_writer(connector, transactional=transactional))
+        make = partial(storage.offset_writer, connector, transactional=transactional)
+        writer = await self._driver.read_offsets(make)
         return AsyncOffsetWriter(writer, self._driver)
 
-    save_checkpoint = _blocking(ConnectStorage.save_checkpoint, reads=True)
-    task_offset_writer = _blocking(ConnectStorage.task_offset_writer, reads=True)
-    stored_offsets = _blocking(ConnectStorage.stored_offsets, reads=True)
-    fence_tasks = _blocking(ConnectStorage.fence_tasks, reads=False)
-    fence_zombie_source_tasks = _blocking(ConnectStorage.fence_zombie_source_tasks, reads=False)
-    alter_offsets = _blocking(ConnectStorage.alter_offsets, reads=False)
-    reset_offsets = _blocking(ConnectStorage.reset_offsets, reads=False)
+    save_checkpoint = _blocking(ConnectStorage.save_checkpoint, Driver.read)
+    task_offset_writer = _blocking(ConnectStorage.task_offset_writer, Driver.read_offsets)
+    stored_offsets = _blocking(ConnectStorage.stored_offsets, Driver.read_offsets)
+    fence_tasks = _blocking(ConnectStorage.fence_tasks, Driver.call)
+    fence_zombie_source_tasks = _blocking(ConnectStorage.fence_zombie_source_tasks, Driver.call)
+    alter_offsets = _blocking(ConnectStorage.alter_offsets, Driver.call)
+    reset_offsets = _blocking(ConnectStorage.reset_offsets, Driver.call)
 
 
 # Of all groups together: calls of one group follow each other.
@@ -591,7 +598,7 @@ class AsyncSharedTopics:
     """One reader for the stores of many groups, as an asynchronous context manager; as of ``SharedTopics``.
 
     A storage starts by ``await storage.start()``, or ``async with``. The first that starts makes the read begin, for all
-    groups that were asked for by then. What blocks runs on sixteen threads at most, of all groups.
+    groups that were asked for by then. What blocks runs on 24 threads at most, of all groups.
 
     Args: as of ``SharedTopics``.
 

@@ -327,11 +327,7 @@ def of_topics(right: str) -> list[Row]:
 
 
 @pytest.mark.parametrize(
-    ("use", "page_rows", "blind"),
-    [
-        ("worker", WORKER, []),
-        ("stores", STORES, [("DESCRIBE", f"group {GROUP}")]),
-    ],
+    ("use", "page_rows", "blind"), [("worker", WORKER, []), ("stores", STORES, [("DESCRIBE", f"group {GROUP}")])]
 )
 def test_check_rights_finds_each_row_that_is_missing(
     scene: Scene, use: str, page_rows: list[Row], blind: list[Row], capsys: pytest.CaptureFixture[str]

@@ -119,11 +119,7 @@ def test_connectors_and_tasks_are_what_the_worker_said(filled: Filled, call: Any
     flags = [*filled.flags(), "--group", group or "(plain)", "--output", "json"]
     connectors = call("get", "connectors", *flags).json["connectors"]
     assert {row["connector"]: (row["state"], row["worker_id"], row["task_count"]) for row in connectors} == {
-        name: (
-            one["status"]["connector"]["state"],
-            one["status"]["connector"]["worker_id"],
-            len(one["info"]["tasks"]),
-        )
+        name: (one["status"]["connector"]["state"], one["status"]["connector"]["worker_id"], len(one["info"]["tasks"]))
         for name, one in expanded.items()
     }
     assert {row["group"] for row in connectors} == {group}

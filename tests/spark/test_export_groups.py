@@ -20,11 +20,7 @@ from tests.support.profiled_topics import write_profiled_topics
 
 @pytest.mark.usefixtures("spark")
 def test_spark_writes_what_the_console_writes(
-    broker: TestBroker,
-    unique: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    broker: TestBroker, unique: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = str(write_profiled_topics(broker, unique, tmp_path).worker_file)
     here, there = tmp_path / "here.avro", tmp_path / "there.avro"

@@ -105,11 +105,22 @@ def test_a_thousand_writes_at_once_take_no_threads(shared: Any) -> None:
             assert {name: state.connector_config(name) for name in state.connectors()} == {
                 f"c.{number % 100}": {"n": str(number)} for number in range(900, 1_000)
             }
-            waits = threading.Event()
-            reads = [asyncio.ensure_future(storage._driver.read(waits.wait, 20)) for _ in range(5)]
-            await storage.stop()
-            assert not any(each.done() for each in reads)
-            waits.set()
+
+    run(body)
+
+
+def test_reads_that_wait_for_a_transaction_hold_nothing_else_up(shared: Any) -> None:
+    async def body() -> None:
+        storage = AsyncConnectStorage(shared.sharing(exactly_once_source_support="enabled"))
+        await storage.start()
+        with shared.open_transaction("offset", [(b"group-b.[]", b"{}")]):
+            reader = await storage.offset_reader("c")
+            reads = [asyncio.ensure_future(reader.offset(PARTITION)) for _ in range(5)]
+            for others in (storage.config.refresh, storage.status.flush, storage.stop):
+                assert not any(each.done() for each in reads)
+                await asyncio.wait_for(others(), 60)
+        ended = await asyncio.gather(*reads, return_exceptions=True)
+        assert {type(each) for each in ended} == {StoreClosedError}
 
     run(body)
 
