@@ -185,7 +185,7 @@ def _in_groups(sources: CheckSources) -> Iterator[Finding]:
     others = [str(each.group) for each in sources.state.groups if each.group is not None]
     elsewhere = {worker: group for group, ids in sources.members.items() for worker in ids}
     for state in sources.groups:
-        if TopicType.STATUS not in state.sealed:
+        if TopicType.STATUS not in state.sealed and sources.group_id_of(state.group) in (None, *sources.members):
             workers = live_workers(state, sources.members, others=others, plain_group_id=sources.plain_group_id)
             yield from of_group(state.group, find(sources.state.topics, state, workers, sources.now_ms, elsewhere))
 

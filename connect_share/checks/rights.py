@@ -237,7 +237,7 @@ def findings_of(topic_set: TopicSet, uses: Sequence[str]) -> tuple[list[Finding]
     with RightsAdmin(topic_set.settings, client_id=CONSOLE_CLIENT_ID) as admin:
         held = {Resource("topic", topic): rights for topic, rights in admin.topic_rights(topics).items()}
         if group_id is not None:
-            held[Resource("group", group_id)] = admin.group_rights(group_id)
+            held[Resource("group", group_id)] = admin.group_rights([group_id])[group_id]
     exactly_once = worker is not None and worker.uses_transactional_leader
     lacking = {use: list(missing(use, held, topics, group_id, exactly_once=exactly_once)) for use in NEEDS}
     found = find([each for use in uses for each in lacking[use]], held, topic_set.settings)

@@ -22,7 +22,7 @@ from connect_share.contents.group_room import MOST_GROUPS, GroupRoom
 from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.startup import CountPlan, StartupProfile, count_topics, startup_profile
 from connect_share.contents.workers import live_worker_ids
-from connect_share.errors import command_line
+from connect_share.errors import command_line, listed
 from connect_share.kafka.create import number_of, require_topics
 from connect_share.kafka.due_look import due_path
 from connect_share.kafka.read import ASK_S, CONSOLE_CLIENT_ID, OpenTransaction, console_admin, find_open_transactions
@@ -289,9 +289,13 @@ class CheckSources:
 
     @cached_property
     def members(self) -> Mapping[str, tuple[str | None, ...]]:
-        """The worker ids of the live members of each Connect group."""
+        """The worker ids of the live members of each Connect group; of those on the topics none that is not known."""
+        ids = {*filter(None, (self.group_id_of(each.group) for each in self.state.groups))}
         with console_admin(self.topic_set) as admin:
-            return live_worker_ids(admin)
+            found = live_worker_ids(admin, ids)
+        if hidden := sorted(ids - found.keys()):
+            self.note(f"whether workers of {listed(hidden)} live is not known: DESCRIBE on the group is missing")
+        return found
 
     @cached_property
     def plain_group_id(self) -> str | None:
@@ -306,10 +310,14 @@ class CheckSources:
         given = None if worker is None else number_of(worker.originals, "max.request.size")
         return REQUEST_SIZE if given is None else given
 
+    def group_id_of(self, group: Group) -> str | None:
+        """Return the Connect group of a group; ``None``: plain keys do not tell whose they are."""
+        return self.plain_group_id if group is None else str(group)
+
     def members_of(self, group: Group) -> int | None:
-        """Return the number of live members of a group; ``None``: plain keys do not tell whose they are."""
-        group_id = self.plain_group_id if group is None else str(group)
-        return None if group_id is None else len(self.members.get(group_id, ()))
+        """Return the number of live members of a group; ``None``: that is not known."""
+        found = self.members.get(self.group_id_of(group) or "")
+        return None if found is None else len(found)
 
     def open_transactions(self) -> list[OpenTransaction]:
         """Return the transactions that are open on the topics now."""

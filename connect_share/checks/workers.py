@@ -218,7 +218,7 @@ def _in_groups(sources: CheckSources) -> Iterator[Finding]:
         each.group: each.kept.history.latest.values() for each in sources.groups
     }
     own = topic_set.worker_group or () if sources.only is None else ()
-    ids = {sources.plain_group_id if group is None else str(group): group for group in (*records, *own)}
+    ids = {sources.group_id_of(group): group for group in (*records, *own)}
     live = {group_id: ids[group_id] for group_id in ids if group_id is not None and sources.members.get(group_id)}
     if not live:
         return

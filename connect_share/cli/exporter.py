@@ -13,6 +13,7 @@ from connect_share.console.options import Parser, add_topics, topic_set_of
 from connect_share.console.output import Output
 from connect_share.console.program import Command, stopped_by
 from connect_share.contents.group_room import GroupRoom
+from connect_share.contents.workers import live_worker_ids
 from connect_share.errors import BrokerError, ConfigError
 from connect_share.files import repeated
 from connect_share.kafka.admin import Admin
@@ -53,14 +54,15 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
         raise ConfigError("the exporter needs the library prometheus-client: pip install prometheus-client") from None
     topic_set = topic_set_of(arguments)
     host, port = arguments.listen
-    members: Mapping[str, int] | None = None
+    members: Mapping[str, int] = {}
 
     def look() -> None:
         nonlocal members
+        shown = {str(each.group) for topic in topics for each in topic.states.groups() if each.group is not None}
         try:
-            members = admin.connect_groups()
+            members = {group: len(ids) for group, ids in live_worker_ids(admin, shown).items()}
         except BrokerError as error:
-            members = None
+            members = {}
             _log.warning("The live members of the groups are not known: %s", error)
 
     with ExitStack() as stack:

@@ -54,7 +54,7 @@ def _get(arguments: argparse.Namespace, _out: Output) -> Result:
         known = {} if contents is None else _generations(contents, group_id)
         rows += [_row(group, member, known) for member in group.members]
         if not group.members:
-            notes.append(f"{group_id}: no live worker")
+            notes.append(f"{group_id}: no live worker, or none that may be seen (that takes DESCRIBE on the group)")
         elif not group.is_settled:
             notes.append(
                 f"{group_id}: did not settle; calm in {group.calm} of {plural(group.looks, 'look')}. Brokers tell what its "

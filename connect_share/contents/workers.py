@@ -9,7 +9,7 @@ from typing import Final
 
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.connect_protocol import NO_ERROR
-from connect_share.kafka.descriptions import GroupMember
+from connect_share.kafka.descriptions import GroupMember, HeldRights
 from connect_share.kafka.waits import longest_wait_s
 
 LOOK_S: Final = 12.0
@@ -54,9 +54,11 @@ class WatchedGroup:
         return replace(self, members=kept, looks=self.looks + 1, calm=self.calm + calm, in_a_row=in_a_row)
 
 
-def live_worker_ids(admin: Admin) -> dict[str, tuple[str | None, ...]]:
-    """Return the worker ids of the live members of each Connect group that has some."""
-    return {group: tuple(each.worker_id for each in found) for group, found in admin.connect_members().items() if found}
+def live_worker_ids(admin: Admin, group_ids: Collection[str] = ()) -> dict[str, tuple[str | None, ...]]:
+    """Return the worker ids of each Connect group with live members, and of these groups that may be seen and have none."""
+    found = {group: tuple(each.worker_id for each in live) for group, live in admin.connect_members().items() if live}
+    rights = admin.group_rights({*group_ids} - found.keys())
+    return {group: () for group, held in rights.items() if held != HeldRights()} | found
 
 
 def watch(admin: Admin, group_ids: Collection[str] | None) -> Mapping[str, WatchedGroup]:

@@ -29,8 +29,8 @@ MOST_TASKS: Final = 20_000
 _LONGEST_LABEL: Final = 200
 _TASK_STATES: Final = (State.RUNNING, State.FAILED, State.PAUSED, State.UNASSIGNED, State.DESTROYED, State.RESTARTING)
 
-Members = Callable[[], Mapping[str, int] | None]
-"""Returns the live members of each Connect group that has some; ``None``: that is not known."""
+Members = Callable[[], Mapping[str, int]]
+"""Returns the live members of each Connect group of which they are known."""
 
 
 def label(value: str) -> str:
@@ -143,8 +143,8 @@ class TopicMetrics(Collector):
             _group(families, each, shown[group], tasks[group])
         members = self._members()
         for group in groups:
-            if group is not None and members is not None:
-                families.add("connect_share_group_live_members", members.get(group, 0), group=group_label(group))
+            if group is not None and group in members:
+                families.add("connect_share_group_live_members", members[group], group=group_label(group))
         hidden = sum(len(each.names) for each in found.values()) - sum(connectors.values())
         families.add("connect_share_connectors_left_out", hidden)
         left_out = {group: sum(state.left_out for state in states.values()) for group, states in groups.items()}
@@ -189,11 +189,9 @@ class _Connectors:
         """Return those of a group; ``None``: they are not known."""
         config: ClusterConfigState | None = states[TopicType.CONFIG].state if TopicType.CONFIG in states else None
         status: StatusSnapshot | None = states[TopicType.STATUS].state if TopicType.STATUS in states else None
-        if config is not None:
-            return cls(group, config.connectors(), config, status)
-        return (
-            None if status is None else cls(group, status.connectors() | status.connectors_with_tasks(), None, status)
-        )
+        if config is None and status is not None:
+            return cls(group, status.connectors() | status.connectors_with_tasks(), None, status)
+        return None if config is None else cls(group, config.connectors(), config, status)
 
     def first(self, most: int) -> list[_ConnectorMetrics]:
         """Return what the first ones do, by name."""

@@ -26,6 +26,7 @@ from connect_share.kafka.client import Deadline, TopicRight, admin_client, is_un
 from connect_share.kafka.descriptions import (
     BrokerDescription,
     GroupMember,
+    HeldRights,
     LogEnd,
     NewTopicRequest,
     PartitionDescription,
@@ -619,6 +620,28 @@ class Admin:
             if group.protocol_type == "connect"
         }
 
+    def group_rights(self, group_ids: Iterable[str]) -> dict[str, HeldRights]:
+        """Return what the principal may do with groups; of Connect groups with members only that it may see them."""
+        ids = sorted(set(group_ids))
+
+        def ask(timeout_s: float) -> dict[str, HeldRights]:
+            asked = self._client.describe_consumer_groups(
+                ids, include_authorized_operations=True, request_timeout=timeout_s
+            )
+            found = {}
+            for name, future in asked.items():
+                try:
+                    found[name] = held_rights(result_of(future, f"describing group {name}", timeout_s=timeout_s))
+                except AuthorizationError:
+                    found[name] = HeldRights()
+                except BrokerError as error:
+                    if error.name != "_INVALID_ARG":
+                        raise
+                    found[name] = HeldRights(frozenset({"DESCRIBE"}), complete=False)
+            return found
+
+        return self._retried(ask) if ids else {}
+
     def _list_groups(self, **arguments: Any) -> Any:
         try:
             return self._client.list_groups(**arguments)
@@ -651,6 +674,14 @@ def admin_for(settings: ClientSettings, client_id: str) -> contextlib.AbstractCo
     """Return an admin client for a block; while a command runs it is the same each time."""
     key = (client_id, frozenset(settings.properties.items()))
     return kept_admin(key, lambda: Admin(settings, client_id=client_id))
+
+
+def held_rights(description: Any) -> HeldRights:
+    """Return what a description of a topic or group says of the principal's rights."""
+    operations = description.authorized_operations
+    if operations is None:  # a broker before 2.3 does not say
+        return HeldRights(complete=False)
+    return HeldRights(frozenset(operation.name for operation in operations))
 
 
 def _values(entries: Mapping[str, Any], *, own: bool = False) -> dict[str, str]:

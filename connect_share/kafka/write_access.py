@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from connect_share.errors import AuthorizationError, BrokerError, TopicError, command_line
-from connect_share.kafka.admin import Admin, result_of
+from connect_share.kafka.admin import Admin, held_rights, result_of
 from connect_share.kafka.client import TopicCollection, TopicRight
 from connect_share.kafka.create import alter_command
 from connect_share.kafka.descriptions import HeldRights, NewTopicRequest
@@ -40,7 +40,7 @@ class RightsAdmin(Admin):
                 except AuthorizationError:
                     found[name] = HeldRights()
                 else:
-                    found[name] = self._of_unknown(name) if topic is None else _held(topic)
+                    found[name] = self._of_unknown(name) if topic is None else held_rights(topic)
             if _MISSING in found.values():
                 there = self.describe_topics((name for name, held in found.items() if held.names), together=True)
                 if any(found[name] == _MISSING for name in there):
@@ -65,35 +65,10 @@ class RightsAdmin(Admin):
         """Refuse what would be refused later, all that is missing at once: ``AuthorizationError``."""
         lacking = {f"topic {name}": held.lacking(topics[name]) for name, held in self.topic_rights(topics).items()}
         if of_group:
-            lacking[f"group {group_id}"] = self.group_rights(group_id).lacking(of_group)
+            lacking[f"group {group_id}"] = self.group_rights([group_id])[group_id].lacking(of_group)
         missing = [f"{', '.join(names)} on {name}" for name, names in lacking.items() if names]
         if missing:
             raise AuthorizationError(f"the principal needs {' and '.join(missing)}")
-
-    def group_rights(self, group_id: str) -> HeldRights:
-        """Return what the principal may do with a group; of a Connect group with members only that it may see it."""
-
-        def ask(timeout_s: float) -> HeldRights:
-            (future,) = self._client.describe_consumer_groups(
-                [group_id], include_authorized_operations=True, request_timeout=timeout_s
-            ).values()
-            try:
-                return _held(result_of(future, f"describing group {group_id}", timeout_s=timeout_s))
-            except AuthorizationError:
-                return HeldRights()
-            except BrokerError as error:
-                if error.name != "_INVALID_ARG":
-                    raise
-                return HeldRights(frozenset({"DESCRIBE"}), complete=False)
-
-        return self._retried(ask)
-
-
-def _held(description: Any) -> HeldRights:
-    operations = description.authorized_operations
-    if operations is None:  # a broker before 2.3 does not say
-        return HeldRights(complete=False)
-    return HeldRights(frozenset(operation.name for operation in operations))
 
 
 class TopicNeed(NamedTuple):

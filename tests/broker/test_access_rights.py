@@ -355,6 +355,16 @@ def test_check_rights_finds_each_row_that_is_missing(
         assert set(expected) <= set(found["missing"])
 
 
+@pytest.mark.parametrize("seen", [[], [("DESCRIBE", "group `<group.id>`")]], ids=["hidden", "seen"])
+def test_workers_that_may_not_be_seen_are_not_said_to_be_dead(
+    scene: Scene, seen: list[Row], capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare(scene, look, [("READ", "the topics"), *seen], exists=True)
+    console(["check", "liveness", "-w", str(scene.file(scene.shared))])
+    out, err = capsys.readouterr()
+    assert ("no worker is alive" in out, "workers of orders live is not known" in err) == (bool(seen), not seen)
+
+
 def test_check_rights_on_topics_that_do_not_exist(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     for page_rows, missing in ((MISSING, []), (STORES, of_topics("CREATE"))):
         allow(scene.broker, "user", [acl for row in page_rows for acl in acls(row, scene.shared, scene.source)])

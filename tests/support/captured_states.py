@@ -163,10 +163,10 @@ def told_again(patch: pytest.MonkeyPatch, state: Mapping[str, Any]) -> None:
         "brokers": lambda: (BrokerDescription(1),),
         "connect_members": members,
         "topic_rights": lambda _: {},
-        "group_rights": lambda _: HeldRights(complete=False),
+        "group_rights": lambda groups: dict.fromkeys(groups, HeldRights(complete=False)),
     }
     for name, answer in answers.items():
-        patch.setattr(RightsAdmin if name.endswith("rights") else Admin, name, staticmethod(answer))
+        patch.setattr(RightsAdmin if name == "topic_rights" else Admin, name, staticmethod(answer))
     patch.setattr("connect_share.kafka.admin.admin_client", lambda *_, **__: None)
     patch.setattr("connect_share.kafka.read.consumer", lambda *_, **__: _Log(state))
     patch.setattr("connect_share.contents.workers._EVERY_S", 0)

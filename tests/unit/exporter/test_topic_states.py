@@ -48,7 +48,7 @@ def followed(
     return found
 
 
-def answer(topics: list[Any], members: dict[str, int] | None = None) -> str:
+def answer(topics: list[Any], **members: int) -> str:
     registry = CollectorRegistry()
     registry.register(TopicMetrics(topics, lambda: members, topics[0].states.room))
     return generate_latest(registry).decode()
@@ -108,6 +108,7 @@ def test_the_groups_of_worker_files_have_room_and_others_as_much_as_each_other(
     assert [topic.states.left_out for topic in topics] == [2, 11]
     assert topics[1].states.unrecognized == 1
     found = shown(answer(topics))
+    assert "live_members" not in found  # of no group they are known
     assert found["left_out_records"] == {"late": 2, "large": 2}
     assert found["kafka_connect_connectors_count"] == {"small": 2, "b": 1, "own": 21}
     states = TopicStates(TopicType.CONFIG, None, GroupRoom((ClusterGroupId("large"),), 4_000))
@@ -152,7 +153,7 @@ def test_connectors_and_tasks_are_shared_out(monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_a_sealed_group_has_counts_and_no_state(worker: WorkerConfig | None) -> None:
     looks_sealed = record("g.connector-a", bytes([1]) + bytes(60))
-    text = answer(followed((TopicType.CONFIG, [looks_sealed]), worker=worker), {})
+    text = answer(followed((TopicType.CONFIG, [looks_sealed]), worker=worker), g=0)
     assert 'connect_share_group_sealed{group="g",topic="config"} 1.0' in text
     assert 'connect_share_group_live_members{group="g"} 0.0' in text
     assert 'kafka_connect_connectors_count{group="g"' not in text
