@@ -15,6 +15,7 @@ from typing import Final
 from connect_share.checks.finding import Finding, Severity, named
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.jar import INTERCEPTOR_CLASS
+from connect_share.model.keys import BLANKS
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
@@ -103,7 +104,7 @@ class CheckedFile:
 
 def class_names(value: str) -> tuple[str, ...]:
     """Part a list of classes as Kafka does."""
-    return tuple(name for part in value.split(",") if (name := part.strip()))
+    return tuple(name for part in value.split(",") if (name := part.strip(BLANKS)))
 
 
 def worker_lines(*, exactly_once: bool) -> tuple[str, ...]:
@@ -114,7 +115,7 @@ def worker_lines(*, exactly_once: bool) -> tuple[str, ...]:
 
 def has_policy_of_jar(properties: Mapping[str, str]) -> bool:
     """Return whether the policy of the jar gives the interceptor to the clients of source connectors."""
-    return properties.get(POLICY_PROPERTY, "").strip() == POLICY_CLASS
+    return properties.get(POLICY_PROPERTY, "").strip(BLANKS) == POLICY_CLASS
 
 
 def refuses_overrides(properties: Mapping[str, str]) -> bool:
@@ -136,7 +137,7 @@ def check_properties(properties: Mapping[str, str], *, java: bool = True) -> Che
         given: Mapping[str, str] = resolve_variables(properties)
     except ConfigError:
         given = properties
-    word = given.get(SHARING_PROPERTY, "").strip().lower()
+    word = given.get(SHARING_PROPERTY, "").strip(BLANKS).lower()
     if word != "enabled" and SHARING_PROPERTY not in reported:
         trouble = "is missing" if not word else "is disabled" if word == "disabled" else "has to be enabled or disabled"
         found.append(

@@ -382,6 +382,8 @@ def _java_int(text: str) -> int | None:
     return number if digits else None
 
 
+BLANKS: Final = "".join(map(chr, range(0x21)))
+"""What Java's ``trim`` takes away; Python's ``strip`` takes more."""
 _ISO_CONTROL: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 
 

@@ -6,13 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
-from connect_share.model.keys import has_control_character
+from connect_share.model.keys import BLANKS, has_control_character
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _LONGEST: Final = 4_000  # characters; Java takes leading zeros, and Python refuses numbers of more digits
 _SHORT, _INT, _LONG = (1 << 15), (1 << 31), (1 << 63)
-# What Java's trim() takes away.
-_BLANKS: Final = "".join(map(chr, range(0x21)))
 
 Check = Callable[[str | None], str | None]
 """Returns what is wrong with a value, ``None`` if nothing is."""
@@ -45,7 +43,7 @@ def _one_of(*allowed: str, any_case: bool = False) -> Check:
 def _unique(value: str | None) -> str | None:
     if value is None:
         return "has to be there"
-    names = [name.strip(_BLANKS) for name in value.split(",")] if value else []
+    names = [name.strip(BLANKS) for name in value.split(",")] if value else []
     return None if len(set(names)) == len(names) else "has a name twice"
 
 
@@ -105,7 +103,7 @@ def connector_config_errors(config: Mapping[str, str | None], kind: Literal["sou
     for name, check in checks.items():
         if name in config:
             given = config[name]
-            found = check(None if given is None else given.strip(_BLANKS))
+            found = check(None if given is None else given.strip(BLANKS))
             if found is not None:
                 errors[name] = found
         elif name in _REQUIRED:
@@ -115,14 +113,14 @@ def connector_config_errors(config: Mapping[str, str | None], kind: Literal["sou
 
 def _topics_errors(config: Mapping[str, str | None]) -> dict[str, str]:
     """Source: ``SinkConnectorConfig.validate``."""
-    given = (config.get("topics") or "").strip(_BLANKS)
-    topics = [name.strip(_BLANKS) for name in given.split(",")] if given else []
-    regex = (config.get("topics.regex") or "").strip(_BLANKS)
+    given = (config.get("topics") or "").strip(BLANKS)
+    topics = [name.strip(BLANKS) for name in given.split(",")] if given else []
+    regex = (config.get("topics.regex") or "").strip(BLANKS)
     if topics and regex:
         return dict.fromkeys(("topics", "topics.regex"), "topics and topics.regex exclude each other")
     if not topics and not regex:
         return dict.fromkeys(("topics", "topics.regex"), "topics or topics.regex has to be there")
     if len(set(topics)) != len(topics):
         return {"topics": "has a name twice"}
-    dead_letters = (config.get("errors.deadletterqueue.topic.name") or "").strip(_BLANKS)
+    dead_letters = (config.get("errors.deadletterqueue.topic.name") or "").strip(BLANKS)
     return {"topics": "has the topic of errors.deadletterqueue.topic.name"} if dead_letters in topics else {}

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from connect_share.errors import ConfigError
+from connect_share.model.keys import BLANKS
 
 KEY_BYTES: Final = 32
 _LARGEST_ID: Final = 2**32 - 1
-_BLANKS: Final = " \t\r\n\f"
 _ID: Final = re.compile(r"[1-9][0-9]{0,9}")
 _KEY: Final = re.compile(r"[A-Za-z0-9+/]{43}=")
 _CHECK: Final = b"connect-share/key-ring/1"
@@ -49,7 +49,7 @@ class KeyRing:
         """
         keys: dict[int, bytes] = {}
         for position, entry in enumerate(text.split(","), 1):
-            number, key = _parsed(position, entry.strip(_BLANKS))
+            number, key = _parsed(position, entry.strip(BLANKS))
             if number in keys:
                 raise _refused(position, f"has key id {number} again; an id names one key for ever")
             keys[number] = key

@@ -19,6 +19,7 @@ from typing import Final
 
 from connect_share.errors import command_line, refusal
 from connect_share.files import open_regular
+from connect_share.model.keys import BLANKS
 from connect_share.worker_config.config_providers import has_reference
 from connect_share.worker_config.secret_values import is_secret_property
 
@@ -482,7 +483,7 @@ def one_of(*allowed: str) -> Callable[[str, str], str]:
     """Return what reads one of some words, whatever its case."""
 
     def convert(name: str, value: str) -> str:
-        word = value.strip().lower()
+        word = value.strip(BLANKS).lower()
         if word not in allowed:
             raise refusal(name, f"has to be one of {', '.join(allowed)}")
         return word

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError, listed, refusal
-from connect_share.model.keys import INT32_MAX, ClusterGroupId
+from connect_share.model.keys import BLANKS, INT32_MAX, ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.worker_config.client_translation import (
@@ -68,7 +68,7 @@ _LEGAL_TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
 
 
 def _required(given: Mapping[str, str], name: str, remedy: str | None = None) -> str:
-    value = given.get(name, "").strip()
+    value = given.get(name, "").strip(BLANKS)
     if not value:
         raise refusal(name, f"is missing; {remedy or _remedy(given)}")
     return value
@@ -78,7 +78,7 @@ _ISOLATION_PROPERTY: Final = "isolation.level"
 
 
 def _word(given: Mapping[str, str], name: str, default: str, allowed: tuple[str, ...]) -> str:
-    return one_of(*allowed)(name, given.get(name, "").strip() or default)
+    return one_of(*allowed)(name, given.get(name, "").strip(BLANKS) or default)
 
 
 def _level(given: Mapping[str, str], default: Isolation) -> Isolation:
@@ -243,9 +243,9 @@ class WorkerConfig(BaseModel):
             "sharing_enabled": _shares(resolved),
             "originals": resolved,
         }
-        text = resolved.get(KEYS_PROPERTY, "").strip()
+        text = resolved.get(KEYS_PROPERTY, "").strip(BLANKS)
         values["sealing_keys"] = keys = _sealing_keys(text) if text else None
-        if keys is None and KEYS_PROPERTY in resolved and not resolved.get(SEALING_PROPERTY, "").strip():
+        if keys is None and KEYS_PROPERTY in resolved and not resolved.get(SEALING_PROPERTY, "").strip(BLANKS):
             raise refusal(
                 KEYS_PROPERTY,
                 "is empty, and nothing would be sealed; give it the keys, remove the line, or set "
@@ -253,7 +253,7 @@ class WorkerConfig(BaseModel):
             )
         default, words = "off" if keys is None else "required", tuple(mode.value for mode in SealingMode)
         values["sealing_mode"] = SealingMode(_word(resolved, SEALING_PROPERTY, default, words))
-        values["says_sealing"] = keys is not None or bool(resolved.get(SEALING_PROPERTY, "").strip())
+        values["says_sealing"] = keys is not None or bool(resolved.get(SEALING_PROPERTY, "").strip(BLANKS))
         for name, (low, high, also) in _INTEGERS.items():
             if text := resolved.get(name, "").strip():
                 values[name] = number = whole_number(name, text)

@@ -80,6 +80,9 @@ def test_a_right_file_has_no_findings(properties: dict[str, str]) -> None:
         ({"group.id": "connector-x"}, [("error", "group.id")]),
         ({"group.id": "a/b", SHARING_PROPERTY: None}, [("error", "group.id"), ("error", SHARING_PROPERTY)]),
         ({"group.id": None}, [("error", "group.id")]),
+        ({"group.id": "a\xa0"}, [("error", "group.id")]),
+        ({SHARING_PROPERTY: "enabled\u3000"}, [("error", SHARING_PROPERTY)]),
+        ({"group.id": "\0a\x1f", SHARING_PROPERTY: "\x01enabled"}, []),
         (
             {"config.storage.topic": None, "status.storage.topic": "a b", "offset.flush.interval.ms": "x"},
             [

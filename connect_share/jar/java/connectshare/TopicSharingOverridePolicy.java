@@ -29,8 +29,8 @@ public final class TopicSharingOverridePolicy implements ConnectorClientConfigOv
     private static final String ENDING = "ConnectorClientConfigOverridePolicy";
     // What a worker shows: a map that AbstractConfig makes. What REST shows while it validates is none.
     private static final String WORKERS_MAP = "org.apache.kafka.common.config.AbstractConfig$RecordingMap";
-    private static final String WORKER = "org.apache.kafka.connect.runtime.Worker";
 
+    String worker = "org.apache.kafka.connect.runtime.Worker";
     private ConnectorClientConfigOverridePolicy rules;
     private boolean enabled;
     private final Map<ClientType, String> lines = new HashMap<>();
@@ -68,10 +68,6 @@ public final class TopicSharingOverridePolicy implements ConnectorClientConfigOv
 
     @Override
     public List<ConfigValue> validate(ConnectorClientConfigRequest request) {
-        return validate(request, WORKER);
-    }
-
-    List<ConfigValue> validate(ConnectorClientConfigRequest request, String worker) {
         List<ConfigValue> found = rules.validate(request);
         if (!enabled || request.clientType() == ClientType.ADMIN) {
             return found;

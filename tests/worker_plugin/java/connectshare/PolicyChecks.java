@@ -44,7 +44,8 @@ final class PolicyChecks {
         ConnectorClientConfigRequest request = request(ConnectorType.SOURCE, ClientType.PRODUCER, overrides);
         equal(errors(policy.validate(request)), new ArrayList<>(), "allowed");
         that(overrides.isEmpty(), overrides);
-        refused(() -> policy.validate(request, PolicyChecks.class.getName()), "use the producer. and consumer. lines");
+        policy.worker = PolicyChecks.class.getName();
+        refused(() -> policy.validate(request), "use the producer. and consumer. lines");
     }
 
     /** What connectors may override is the other policy's to say, what makes a client the worker's own apart. */
