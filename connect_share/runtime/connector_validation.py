@@ -55,10 +55,6 @@ def _name(value: str | None) -> str | None:
     return "has a control character" if has_control_character(value) else None
 
 
-def _not_empty(value: str | None) -> str | None:
-    return None if value is None or value else "has to have a character"
-
-
 _REQUIRED: Final = frozenset({"name", "connector.class"})
 _COMMON: Final[Mapping[str, Check]] = {
     "name": _name,
@@ -79,7 +75,7 @@ _OF_SOURCES: Final[Mapping[str, Check]] = {
     "exactly.once.support": _one_of("required", "requested", any_case=True),
     "transaction.boundary": _one_of("interval", "poll", "connector", any_case=True),
     "transaction.boundary.interval.ms": _whole(_LONG, low=0),
-    "offsets.storage.topic": _not_empty,
+    "offsets.storage.topic": lambda value: "has to have a character" if value == "" else None,
 }
 _OF_SINKS: Final[Mapping[str, Check]] = {
     "errors.deadletterqueue.topic.replication.factor": _whole(_SHORT),

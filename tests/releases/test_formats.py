@@ -23,6 +23,7 @@ from tests.lab.release_fixtures.program import done
 from tests.lab.release_fixtures.scenes import BROKER, FOLLOW, GROUP, KEYS, TOPICS, WORKER, view, write_group
 from tests.lab.release_fixtures.topics import Cluster, SavedRecord, SavedTopic, load_topics
 from tests.support.kafka import TestBroker, skip_where_brokers_stay
+from tests.support.records import by_key
 
 
 class Fixture:
@@ -80,11 +81,7 @@ def scene(release: Path, tmp_path: Path, broker: TestBroker) -> Iterator[Callabl
 
 def _by_key(topic: SavedTopic) -> dict[bytes, list[SavedRecord]]:
     """Return the records of each key in their order, as if all were at one place."""
-    found: dict[bytes, list[SavedRecord]] = {}
-    for each in topic.records:
-        assert each.key is not None
-        found.setdefault(each.key, []).append(replace(each, partition=0, offset=0, key=b""))
-    return found
+    return by_key((each.key or b"", replace(each, partition=0, offset=0, key=b"")) for each in topic.records)
 
 
 @pytest.mark.broker

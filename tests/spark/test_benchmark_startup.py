@@ -73,8 +73,6 @@ def test_on_a_cluster_of_a_user_nothing_else_is_touched(
     assert "| Python stores beside bare librdkafka, shared topics, warm |" in capsys.readouterr().out
 
 
-def test_the_benchmark_wants_a_broker_and_scenarios_it_knows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_benchmark_wants_a_broker(capsys: pytest.CaptureFixture[str]) -> None:
     assert benchmark_startup.main([]) == 2
     assert "name the cluster: --worker-config, --bootstrap-servers" in capsys.readouterr().err
-    assert lab.main(["--embedded", "--scenarios", "nonsense"]) == 2
-    assert "no scenario 'nonsense'" in capsys.readouterr().err

@@ -65,12 +65,6 @@ def test_an_error_that_passes_is_tried_again_and_then_said_in_one_line(spark: Sp
     assert "\n" not in said
 
 
-def test_results_come_in_the_order_of_the_jobs_and_no_jobs_are_no_results(spark: SparkSession, tmp_path: Path) -> None:
-    jobs = [Attempts(tmp_path / str(number), None) for number in range(7)]
-    assert _run(spark, jobs) == [1] * 7
-    assert _run(spark, []) == []
-
-
 def _frozen(_: int) -> int:
     return gc.get_freeze_count()
 
@@ -117,6 +111,7 @@ def test_what_jobs_carry_is_in_no_column_plan_or_option(spark: SparkSession, mon
     settings, number = ClientSettings({"sasl.password": SECRET}), next(tasks._numbers) + 1
     found = run_as_tasks(spark, [(settings, n) for n in range(3)], itemgetter(1), progress=Silent(), what="telling")
     assert found == [0, 1, 2]
+    assert _run(spark, []) == []
     (frame,) = frames
     assert frame.schema.simpleString() == f"struct<{RESULTS.replace(' ', ':').replace(',:', ',')}>"
     plans = frame._jdf.queryExecution().toString()

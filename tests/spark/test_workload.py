@@ -23,6 +23,7 @@ from spark_jobs.generate_workload import GroupJob, write_groups
 from spark_jobs.workload import WorkloadSize, Written, group_records
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.kafka import TestBroker
+from tests.support.records import by_key
 from tests.support.topics import read_topic
 
 SMALL = WorkloadSize(groups=3, jobs=2, config_records=100, status_records=101, offset_records=50, config_bytes=60_000)
@@ -146,10 +147,6 @@ def test_a_repeated_task_writes_nothing_twice(
     assert (grown == written) is not bool(transaction_records)  # markers are offsets, too
     with broker.admin() as admin:
         for topic_type in TopicType:
-            found: dict[bytes, list[bytes | None]] = {}
-            for record in read_topic(admin, broker.client_settings, worker.topic(topic_type)):
-                found.setdefault(record.key or b"", []).append(record.value)
-            wanted: dict[bytes, list[bytes | None]] = {}
-            for key, value in group_records(size, 0, topic_type):
-                wanted.setdefault(key, []).append(value)
-            assert found == wanted
+            there = read_topic(admin, broker.client_settings, worker.topic(topic_type))
+            found = by_key((record.key, record.value) for record in there)
+            assert found == by_key(group_records(size, 0, topic_type))

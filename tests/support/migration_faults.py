@@ -27,6 +27,7 @@ from connect_share.model.removal import BARRIER_RECORDS
 from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence, Wave
 from migrator.run import manifest_path
 from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, Site
+from tests.support.records import by_key
 from tests.support.topics import ONE_SEGMENT, delete_known
 from tests.support.waiting import await_that
 
@@ -103,9 +104,8 @@ class Busy:
     def check(self, cell: str) -> None:
         """Every record is there, once, in the order of its key."""
         for topic_type, wanted in self.wanted.items():
-            found: Found = {}
-            for record in self.site.read(self.site.topic(cell, topic_type)):
-                found.setdefault(record.key or b"", []).append((record.value, record.timestamp_ms))
+            records = self.site.read(self.site.topic(cell, topic_type))
+            found = by_key((record.key or b"", (record.value, record.timestamp_ms)) for record in records)
             found.pop(f"{GROUP}.".encode() + BARRIER_RECORDS[topic_type][0], None)  # the marker of the config topic too
             there, here = (Counter({key: len(each) for key, each in side.items()}) for side in (wanted, found))
             assert (there - here, here - there) == (Counter(), Counter()), "lost, and twice"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,8 @@ from connect_share.contents.cost_model import CostModel, StartSize
 from connect_share.errors import ConfigError
 from spark_jobs.benchmark import results
 from spark_jobs.benchmark.cost_fit import Point, fit, fitted, points
-from spark_jobs.benchmark.results import Scenario, Start, Starts, StartupResult, Warmth
-from spark_jobs.benchmark.starts import SLOWER, Measurement
-from spark_jobs.benchmark.topics import PLANS, PREFIX, SERVERS, SUITES, Files, announcement, chosen, connection_from
-from tests.lab.benchmarks.startup.__main__ import slowed
+from spark_jobs.benchmark.results import Scenario, Starts, StartupResult, Warmth
+from spark_jobs.benchmark.topics import PLANS, PREFIX, SERVERS, SUITES, announcement, chosen, connection_from
 
 SIZES = [
     StartSize(records=records, bytes=size, own_records=own)
@@ -189,14 +185,3 @@ def test_what_is_written_to_a_cluster_is_said_first() -> None:
     with_java = "\n".join(announcement(connection, plans, {"java-dedicated"}, []))
     assert "about 48,000 made-up records" in with_java
     assert "such topics" not in with_java
-
-
-def test_a_contender_can_be_made_slower_to_see_that_it_is_found() -> None:
-    def run(*_: object) -> list[Start]:
-        measurement = Measurement()
-        time.sleep(0.01)
-        return [measurement.end()]
-
-    (start,) = slowed({"python": run}, "python", "3")["python"](Files(Path(), 0, (), Path()), 0)
-    assert start.seconds >= 0.04
-    assert SLOWER not in os.environ  # the others are as they were

@@ -110,21 +110,23 @@ class Comparison:
         """Return the current directories of a partition, of all brokers."""
         return self.replicas.get(topic, {}).get(partition, [])
 
+    def find(self, *what: Any, **more: Any) -> None:
+        """Add a finding."""
+        self.findings.append(TopicIdFinding(*what, **more))
+
     def add(self, kind: IdFindingKind, one: PartitionDirectory, topic: str, reason: str | None = None) -> None:
         """Add a finding of a directory."""
         known = self.authority.topics.get(topic)
-        self.findings.append(
-            TopicIdFinding(
-                kind,
-                topic,
-                one.partition,
-                one.broker,
-                one.log_dir,
-                one.topic_id,
-                None if known is None else known.topic_id,
-                one.name if one.name != f"{topic}-{one.partition}" else None,
-                reason=reason or one.reason,
-            )
+        self.find(
+            kind,
+            topic,
+            one.partition,
+            one.broker,
+            one.log_dir,
+            one.topic_id,
+            None if known is None else known.topic_id,
+            one.name if one.name != f"{topic}-{one.partition}" else None,
+            reason=reason or one.reason,
         )
 
 
@@ -159,15 +161,13 @@ def _find_foreign(result: Comparison) -> frozenset[tuple[int, str]]:
     own = result.authority.cluster_id or _own_cluster(log_dirs, result.authority)
     foreign = [one for one in log_dirs if own is not None and one.cluster_id != own]
     for one in foreign:
-        result.findings.append(
-            TopicIdFinding(
-                IdFindingKind.FOREIGN_CLUSTER,
-                broker=one.broker,
-                log_dir=one.path,
-                id_on_disk=one.cluster_id,
-                id_of_authority=own,
-                reason="meta.properties has the id of another cluster",
-            )
+        result.find(
+            IdFindingKind.FOREIGN_CLUSTER,
+            broker=one.broker,
+            log_dir=one.path,
+            id_on_disk=one.cluster_id,
+            id_of_authority=own,
+            reason="meta.properties has the id of another cluster",
         )
         result.notes.append(
             f"broker {one.broker}, {one.path}: is of another cluster; its directories were not compared"
@@ -229,23 +229,15 @@ def _compare_topics(result: Comparison) -> None:
         if topic.topic_id is None:
             replicas = [one for partition in result.replicas.get(topic.name, {}).values() for one in partition]
             on_disk = {one.topic_id for one in replicas} - {None}
-            result.findings.append(
-                TopicIdFinding(
-                    IdFindingKind.AUTHORITY_ID_MISSING,
-                    topic.name,
-                    id_on_disk=on_disk.pop() if len(on_disk) == 1 else None,
-                    reason=topic.problem,
-                )
+            result.find(
+                IdFindingKind.AUTHORITY_ID_MISSING,
+                topic.name,
+                id_on_disk=on_disk.pop() if len(on_disk) == 1 else None,
+                reason=topic.problem,
             )
     for topic_id, names in result.authority.duplicates().items():
-        result.findings.append(
-            TopicIdFinding(
-                IdFindingKind.DUPLICATE_ID,
-                id_of_authority=topic_id,
-                topics=names,
-                reason="these topics have one id",
-            )
-        )
+        reason = "these topics have one id"
+        result.find(IdFindingKind.DUPLICATE_ID, id_of_authority=topic_id, topics=names, reason=reason)
 
 
 def _find_missing(result: Comparison, foreign: frozenset[tuple[int, str]]) -> None:
@@ -260,16 +252,14 @@ def _find_missing(result: Comparison, foreign: frozenset[tuple[int, str]]) -> No
         for number, partition in topic.partitions.items():
             have = {one.broker for one in result.current(topic.name, number)}
             for broker in sorted(whole & set(partition.replicas) - have):
-                result.findings.append(
-                    TopicIdFinding(
-                        IdFindingKind.DIRECTORY_MISSING,
-                        topic.name,
-                        number,
-                        broker,
-                        paths.get(_assigned(partition, broker) or ""),
-                        id_of_authority=topic.topic_id,
-                        reason="directories of new topics come late: look again before you act",
-                    )
+                result.find(
+                    IdFindingKind.DIRECTORY_MISSING,
+                    topic.name,
+                    number,
+                    broker,
+                    paths.get(_assigned(partition, broker) or ""),
+                    id_of_authority=topic.topic_id,
+                    reason="directories of new topics come late: look again before you act",
                 )
 
 

@@ -28,12 +28,7 @@ from tests.lab.benchmarks.steady_state import Reading, steady_report
 
 def test_sealed_starts_are_compared_by_medians() -> None:
     found = sealing_report({"kip": {"cold start": {"plain": [0.2, 0.1, 0.4], "sealed": [0.3, 0.1, 0.22]}}})
-    assert found["scenarios"]["kip"]["cold start"] == {
-        "plain_ms": 200.0,
-        "sealed_ms": 220.0,
-        "ratio": 1.1,
-        "measured": 3,
-    }
+    assert [*found["scenarios"]["kip"]["cold start"].values()] == [200.0, 220.0, 1.1, 3]
 
 
 def test_moves_are_compared_by_medians_and_sums_by_round() -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from itertools import combinations
 
-import pytest
-
-from spark_jobs.benchmark.results import StartupResult, read
-from tests.lab.benchmarks.figures import ROOT, TABLES, drawings, readme_figures, with_figures
+from spark_jobs.benchmark.results import read
+from tests.lab.benchmarks.figures import ROOT, TABLES, drawings, with_figures
 from tests.lab.benchmarks.startup.comparison import compare
 from tests.lab.compatibility.__main__ import broker_versions, worker_versions
 from tests.lab.compatibility.cells import Plugin, planned
@@ -52,11 +50,6 @@ def test_three_runs_are_the_same() -> None:
         assert sum(row.verdict == "same" for row in found.rows) == 11
         assert not found.differs
     assert runs[2].measured_at_ms - runs[1].measured_at_ms > 3_600_000
-
-
-def test_what_was_not_measured_makes_no_figures() -> None:
-    with pytest.raises(Exception, match="kip, which is not in the result"):
-        readme_figures(StartupResult())
 
 
 def test_the_whole_compatibility_matrix_is_green() -> None:
