@@ -5,18 +5,13 @@ Spark's own Avro format is a package apart; this needs none. One file is one tas
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
 from connect_share.backup.record_file import RecordFile
-from connect_share.model.records import Record
 from spark_jobs.sources import frame_of
-
-
-def _records(path: str) -> Iterator[Record]:
-    return RecordFile(Path(path)).read()
 
 
 def read_record_files(spark: SparkSession, paths: Sequence[Path | str]) -> DataFrame:
@@ -27,4 +22,4 @@ def read_record_files(spark: SparkSession, paths: Sequence[Path | str]) -> DataF
     Columns:
         out: :data:`spark_jobs.sources.KAFKA_SOURCE`.
     """
-    return frame_of(spark, [str(Path(path).absolute()) for path in paths], _records)
+    return frame_of(spark, [Path(path).absolute() for path in paths], lambda path: RecordFile(path).read())

@@ -20,5 +20,8 @@ def __getattr__(name):
     """Return a public name; PEP 562."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    try:
+        found = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    except ImportError as error:  # of another release, too; the package kafka is none of them
+        raise ImportError(f"{error}: membership needs pip install 'kafka-python>=3.0.12,<3.1'") from error
     return found

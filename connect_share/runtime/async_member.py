@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 from connect_share.kafka.connect_protocol import ConnectorsAndTasks
 from connect_share.runtime.assignor import balanced_assignment
 from connect_share.runtime.member import STOP_TIMEOUT_S, Assignor, ConnectGroupMember, Generation, OnFailed
-from connect_share.storage.async_storage import AsyncConfigStore, to_its_end
+from connect_share.storage.async_storage import AsyncConfigStore, on_own_thread, to_its_end
 from connect_share.worker_config import WorkerConfig
 
 
@@ -55,7 +55,7 @@ class AsyncConnectGroupMember(ConnectGroupMember):
 
     async def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:  # type: ignore[override]
         """Revoke everything, leave the group and close; waits ``timeout_s`` at most for the listener."""
-        await to_its_end(asyncio.to_thread(super().stop, timeout_s))
+        await to_its_end(on_own_thread(super().stop, timeout_s))
 
     async def __aenter__(self) -> Self:
         await self.start()

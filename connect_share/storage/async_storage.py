@@ -160,6 +160,11 @@ async def to_its_end(awaited: Awaitable[T]) -> T:
     return await asyncio.shield(changing)
 
 
+async def on_own_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """Call what ends something on a new thread: those that the loop has may all wait for just that end."""
+    return await asyncio.get_running_loop().run_in_executor(ThreadPoolExecutor(1, "async-stop"), function, *arguments)
+
+
 async def stopped_until_its_end(starting: asyncio.Future[Any], stop: Callable[[], Awaitable[object]]) -> None:
     """Stop until a start has ended, and then what it has started: one whose thread has not begun notices no stop."""
     while not starting.done():
@@ -520,7 +525,7 @@ class AsyncConnectStorage(_Asynchronous[ConnectStorage]):
         """Send what was put, end, and close every client; may be called twice. A start ends as of ``ConnectStorage``."""
         driver, self._running = self._running, None
         if driver is not None:
-            stop = partial(asyncio.to_thread, self._sync.stop, timeout_s)  # reads that wait, it ends itself
+            stop = partial(on_own_thread, self._sync.stop, timeout_s)  # reads that wait, it ends itself
             try:
                 await to_its_end(stopped_until_its_end(self._starting, stop))
                 await driver.wait_for_all()
@@ -640,7 +645,7 @@ class AsyncSharedTopics:
         async with AsyncExitStack() as ending:  # all of it ends, also if a storage cannot
             for pool in self._pools:
                 ending.callback(pool.shutdown, wait=False)
-            ending.push_async_callback(to_its_end, asyncio.to_thread(self._topics.stop, timeout_s))
+            ending.push_async_callback(to_its_end, on_own_thread(self._topics.stop, timeout_s))
             failed = await asyncio.gather(*(storage.stop(timeout_s) for storage in storages), return_exceptions=True)
             for error in filter(None, failed):
                 raise error

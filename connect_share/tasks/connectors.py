@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
@@ -12,7 +12,7 @@ from connect_share.model.records import ConnectorTaskId, Headers, Record
 
 T = TypeVar("T")
 Perhaps: TypeAlias = T | Awaitable[T]
-"""What a method returns, or a coroutine: ``async def`` will do in a runner that is entered by ``async with``."""
+"""What a method returns, or what gives it on the loop of a runner in ``async with``, where the end cancels a ``poll``."""
 Config = Mapping[str, str]
 SourceMap = Mapping[str, Any]
 TopicPartitionId = tuple[str, int]
@@ -78,13 +78,11 @@ class SourceTask(_ConnectorTask):
 
     With ``exactly.once.source.support=enabled`` records and offsets go in one transaction. Otherwise offsets are stored
     behind acknowledged records: after a kill some are given again, and none is lost.
-
-    Methods may be coroutines in a runner that is entered by ``async with``; a ``poll`` is cancelled when the task is to end.
     """
 
     kind: ClassVar[Literal["source"]] = "source"
 
-    def poll(self) -> Perhaps[Sequence[SourceRecord] | None]:
+    def poll(self) -> Perhaps[Iterable[SourceRecord] | None]:
         """Return what is new; nothing: it is asked again soon. It may wait, but not longer than for ``context.stopping``."""
         raise NotImplementedError
 
@@ -96,7 +94,7 @@ class SourceTask(_ConnectorTask):
 
 
 class SinkTask(_ConnectorTask):
-    """Writes records somewhere, each at least once. Methods are called one after the other, and may be coroutines."""
+    """Writes records somewhere, each at least once. Methods are called one after the other."""
 
     kind: ClassVar[Literal["sink"]] = "sink"
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, Final, Self
 
-from connect_share.errors import ConnectShareError, UsageError, safe_text
+from connect_share.errors import ConnectShareError, NotStartedError, UsageError, safe_text
 from connect_share.kafka.connect_protocol import ConnectorsAndTasks
 from connect_share.model import config as events
 from connect_share.model.config_state import ClusterConfigState, RestartRequest, TargetState, task_configs_changed
@@ -23,7 +23,8 @@ from connect_share.model.writable import task_config_records
 from connect_share.runtime import ConnectGroupMember, Generation, RestartPlan, SessionKeyRotation, deleted_statuses
 from connect_share.runtime.member import membership_settings
 from connect_share.storage import ConnectStorage
-from connect_share.storage.async_storage import stopped_until_its_end, to_its_end
+from connect_share.storage.async_storage import on_own_thread, stopped_until_its_end, to_its_end
+from connect_share.storage.start import closed_meanwhile
 from connect_share.stores.config import EventReceiver
 from connect_share.tasks.connectors import Task
 from connect_share.tasks.running import Assignment, RunningSink, RunningSource, RunningTask, trace_of
@@ -88,7 +89,7 @@ class TaskRunner(EventReceiver):
         )
         if member is ConnectGroupMember:
             membership_settings(worker_config)  # what it refuses is said before the topics are read
-        self._graceful_s = whole_number(_GRACEFUL, worker_config.originals.get(_GRACEFUL, "5000")) / 1000
+        self._graceful_s = whole_number(_GRACEFUL, worker_config.originals.get(_GRACEFUL, "").strip() or "5000") / 1000
         self._connectors: set[str] = set()
         self._assigned: set[ConnectorTaskId] = set()
         self._tasks: dict[ConnectorTaskId, RunningTask] = {}
@@ -96,11 +97,14 @@ class TaskRunner(EventReceiver):
         self._refused: dict[tuple[Any, ...], tuple[str, float]] = {}
         self._herder = ThreadPoolExecutor(1, thread_name_prefix="herder")
         self._running = ExitStack()
-        self._ended, self._has_failed = threading.Event(), threading.Lock()
+        self._ended, self._has_failed, self._has_begun = threading.Event(), threading.Lock(), threading.Lock()
+        self._stopped = False
         self.failed: ConnectShareError | None = None
 
     def start(self) -> Self:
-        """Read the topics, then join the group."""
+        """Read the topics, then join the group: once. After :meth:`stop`, also one before it, ``StoreClosedError``."""
+        if not self._has_begun.acquire(blocking=False):
+            raise NotStartedError("this TaskRunner was started before: make another one")
         ready = threading.Event()
         self._soon(ready.wait)  # what changes meanwhile is done behind it
 
@@ -118,15 +122,20 @@ class TaskRunner(EventReceiver):
             self.member: ConnectGroupMember = self._make_member(
                 self.config, config, self, worker_url=self.url, on_failed=self._fail
             )
-            running.callback(self.member.stop, _REVOKE_S)
+            running.callback(self.member.stop, _REVOKE_S + self._graceful_s)
             ready.set()
             self.member.start()
             self._running = running.pop_all()
+        if self._stopped:
+            self.stop()
+            raise closed_meanwhile()
         return self
 
     def stop(self) -> None:
         """Leave the group, which stops everything, and close the stores; all of it, also where one of them raises."""
+        self._stopped = True
         self._running.close()
+        self.storage.stop()  # ends a start that is under way
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the runner was stopped; return whether it was. What has ended it is raised."""
@@ -143,16 +152,15 @@ class TaskRunner(EventReceiver):
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        starting = asyncio.ensure_future(asyncio.to_thread(self.start))
+        starting = asyncio.ensure_future(on_own_thread(self.start))
         try:
             return await to_its_end(starting)
         except asyncio.CancelledError:
-            await stopped_until_its_end(starting, lambda: asyncio.to_thread(self.storage.stop))
-            await asyncio.to_thread(self.stop)
+            await stopped_until_its_end(starting, partial(on_own_thread, self.stop))
             raise
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self.stop)
+        await to_its_end(on_own_thread(self.stop))
 
     def restart_task(self, task: ConnectorTaskId) -> bool:
         """Start a task anew; return whether it is one of this worker's."""
@@ -188,11 +196,11 @@ class TaskRunner(EventReceiver):
 
     def on_revoked(self, items: ConnectorsAndTasks) -> None:
         """Stop these; called on the member's thread."""
-        self._herder.submit(self._stop_items, items).result(_REVOKE_S)
+        self._herder.submit(self._stop_items, items).result(_REVOKE_S + self._graceful_s)
 
     def on_assigned(self, items: ConnectorsAndTasks, generation: Generation) -> None:  # noqa: ARG002 - the member says it
         """Start these; called on the member's thread."""
-        self._herder.submit(self._take, items).result(_REVOKE_S)
+        self._herder.submit(self._take, items).result(_REVOKE_S + self._graceful_s)
 
     def receive(self, event: events.ConfigEvent) -> None:
         """Follow a change on the config topic; called by the thread that follows it."""
@@ -252,7 +260,8 @@ class TaskRunner(EventReceiver):
     def _leading(self, work: Callable[..., None], *arguments: Any) -> None:
         """Write what the leader writes, if that is this worker; where that fails, it is done again, soon if it may pass."""
         known, pause_s = self._refused.pop((work, *arguments), ("", _RETRY_S / 2))
-        if self.member.generation is None or not self.member.generation.is_leader:
+        generation = self.member.generation
+        if generation is None or not generation.is_leader:
             return
         try:
             if self.config.exactly_once_source_support != "disabled":
@@ -332,13 +341,12 @@ class TaskRunner(EventReceiver):
                 return
             found = Assignment(task_id, kind, config, of_connector, self._secrets(connector), self.storage, self.config)
             running = RunningSource if kind.kind == "source" else RunningSink
-            task = running(found, self._call, partial(self._put_status, task_id))
+            task = self._tasks[task_id] = running(found, self._call, partial(self._put_status, task_id))
+            self._pause(connector)
+            task.start()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the status of the task
+            self._tasks.pop(task_id, None)
             self._put_status(task_id, State.FAILED, trace_of(error, self._secrets(connector)))
-            return
-        self._tasks[task_id] = task
-        self._pause(connector)
-        task.start()
 
     def _pause(self, connector: str) -> None:
         """Let the tasks of a connector rest, or go on."""
@@ -373,9 +381,9 @@ class TaskRunner(EventReceiver):
         return found
 
     def _put_status(self, subject: str | ConnectorTaskId, state: State, trace: str | None = None) -> None:
-        number = self.member.generation.number if self.member.generation else 0
+        generation = self.member.generation  # the member's thread changes it at any moment
         kind: Any = TaskStatus if isinstance(subject, ConnectorTaskId) else ConnectorStatus
-        self._put(kind(subject, state, self.worker_id, number, trace))
+        self._put(kind(subject, state, self.worker_id, generation.number if generation else 0, trace))
 
     def _put(self, status: ConnectorStatus | TaskStatus) -> None:
         try:
@@ -386,12 +394,12 @@ class TaskRunner(EventReceiver):
     def _call(self, stopping: threading.Event, method: Callable[..., Any], *arguments: Any) -> Any:
         """Call a method of a task, on its thread; a coroutine is carried out on the event loop."""
         found = method(*arguments)
-        if not inspect.iscoroutine(found):
+        if not inspect.isawaitable(found):
             return found
         if self._loop is None:
-            found.close()
+            getattr(found, "close", bool)()
             raise UsageError(f"{method.__qualname__} is a coroutine: enter the runner with async with")
-        ending = asyncio.run_coroutine_threadsafe(found, self._loop)
+        ending = asyncio.run_coroutine_threadsafe(asyncio.wait_for(found, None), self._loop)  # whatever can be awaited
         while method.__name__ == "poll" and not wait([ending], _ASKED_EVERY_S).done:
             if stopping.is_set():
                 ending.cancel()

@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -24,7 +24,6 @@ from connect_share.model.status import State, TopicStatus
 from connect_share.storage import ConnectStorage
 from connect_share.stores.connector_offsets import connector_client_settings
 from connect_share.stores.offsets import OffsetStorageWriter
-from connect_share.stores.task_offset_writer import SEND_TIMEOUT_S
 from connect_share.tasks.connectors import (
     RetriableError,
     SinkTask,
@@ -162,15 +161,17 @@ class RunningTask(threading.Thread):
             return
         self._topics.add(topic)
         task_id, given = self._at.task_id, self._at.worker.originals
-        makes = self._memory is None and given.get("topic.creation.enable", "true").lower() == "true"
-        if self._at.kind.kind == "source" and makes:
-            with Admin(self._client_settings("admin"), client_id=f"connector-adminclient-{task_id}") as admin:
-                try:
+        makes = given.get("topic.creation.enable", "").strip().lower() in ("", "true")
+        while makes and self._at.kind.kind == "source" and self._memory is None:
+            try:
+                with Admin(self._client_settings("admin"), client_id=f"connector-adminclient-{task_id}") as admin:
                     if not admin.describe_topics([topic]):
                         admin.create_topic(NewTopicRequest(topic, -1, -1))
-                except BrokerError as error:
-                    if error.name != "TOPIC_ALREADY_EXISTS":  # by another task
-                        raise
+                break
+            except BrokerError as error:  # another task may have made it
+                if error.name != "TOPIC_ALREADY_EXISTS" and (not error.retriable or self.stopping.wait(_IDLE_S)):
+                    raise
+                self._said.warning("Task %s looks for its topic again: %s", task_id, error)
         if self._at.worker.topic_tracking_enable:
             self._at.storage.status.put(TopicStatus(topic, task_id.connector, task_id.task, now_ms()))
 
@@ -187,18 +188,21 @@ class _AcknowledgedWriter:
         self._closed = False
 
     def send(self, topic: str, value: bytes | None, key: bytes | None, **more: Any) -> None:
-        self._check()
         place: Any = {"partition": -1 if more["partition"] is None else more["partition"]}
         place |= {"timestamp": more["timestamp_ms"] or 0, "headers": [*more["headers"]]}
-        until = Deadline.after(SEND_TIMEOUT_S)
-        client.produce(self._producer, until, topic, value, key, on_delivery=self._on_delivery, **place)
+        place |= {"on_delivery": self._on_delivery}
+        while True:  # as with Java's workers that takes as long as it takes, and so does what follows
+            self._check()
+            with suppress(BufferError):
+                return client.produce(self._producer, Deadline.after(0), topic, value, key, **place)
+            self._producer.poll(_IDLE_S)
 
     def commit(self) -> None:
-        while len(self._producer):  # as with Java's workers that takes as long as it takes
+        while len(self._producer):
             self._check()
             client.flush(self._producer, _IDLE_S)
         self._check()
-        self._flush()
+        self._flush(threading.TIMEOUT_MAX)
 
     def close(self) -> None:
         self._closed = True  # by another thread, too
@@ -268,7 +272,7 @@ class RunningSource(RunningTask):
 
     def _poll(self, task: SourceTask) -> Sequence[SourceRecord]:
         try:
-            records = self._call(task.poll) or ()
+            records = [*(self._call(task.poll) or ())]  # of a generator, too
         except RetriableError as error:
             self._call_again("poll", error)
             return ()
@@ -300,7 +304,8 @@ class RunningSink(RunningTask):
         task.context = self._context = TaskContext(self._at.task_id, self.stopping, lambda _: None)
         config = self._at.connector_config
         pattern = config.get("topics.regex", "").strip()
-        topics = [f"^({pattern})$"] if pattern else [name.strip() for name in config.get("topics", "").split(",")]
+        names = filter(None, dict.fromkeys(map(str.strip, config.get("topics", "").split(","))))  # as Java, of "a,,a"
+        topics = [f"^({pattern})$"] if pattern else [*names]
         given: dict[str, Any] = {"max.poll.records": 500, "isolation.level": "read_committed"}
         given |= {name[9:]: text for name, text in self._at.worker.originals.items() if name.startswith("consumer.")}
         given |= client_overrides(config, "consumer")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -13,22 +16,25 @@ from unittest.mock import MagicMock
 import pytest
 
 from connect_share import (
+    AsyncMemoryConnectStorage,
     ConnectorStatus,
     ConnectorTaskId,
     MemoryConnectStorage,
     MemoryKafka,
+    OffsetStorageWriter,
     RestartRequest,
     State,
     TargetState,
     TaskStatus,
     WorkerConfig,
 )
-from connect_share.errors import GroupMembershipError, LogFailedError, NotStartedError
-from connect_share.kafka.client import KafkaError, KafkaException
-from connect_share.runtime import SoleMember, connector_client_settings
+from connect_share.errors import GroupMembershipError, LogFailedError, NotStartedError, StoreClosedError
+from connect_share.kafka.client import Deadline, KafkaError, KafkaException
+from connect_share.log.memory import MemoryProducer
+from connect_share.runtime import Generation, SoleMember
 from connect_share.stores.transactional_writer import TransactionalWriter
-from connect_share.tasks import RetriableError, SinkTask, SourceRecord, SourceTask, TaskRunner
-from connect_share.tasks.running import _Retry
+from connect_share.tasks import RetriableError, SinkTask, SourceRecord, SourceTask, TaskRunner, running
+from connect_share.tasks.running import RunningSource, _Retry
 from tests.support.waiting import await_that
 from tests.support.worker_files import WORKER
 
@@ -49,14 +55,12 @@ class Words(SourceTask):
         self._config = config
         self._given = self.context.offset({"word": config["word"]}) is not None
 
-    def poll(self) -> list[SourceRecord]:
+    def poll(self) -> Iterator[SourceRecord]:
         if self._config["word"] == "fail":
             raise RuntimeError("cannot read with hunter2secret")
-        if self._given:
-            return []
-        self._given = True
-        word = self._config["word"]
-        return [SourceRecord({"word": word}, {"given": 1}, self._config["topic"], word.encode())]
+        if not self._given:
+            self._given, word = True, self._config["word"]
+            yield SourceRecord({"word": word}, {"given": 1}, self._config["topic"], word.encode())
 
     def commit_record(self, record: SourceRecord) -> None:
         self.committed.append(record.value or b"")
@@ -90,8 +94,9 @@ class Stuck(SourceTask):
 class Waiting(SourceTask):
     """A coroutine that waits for ever once it has given a record."""
 
-    async def start(self, config: Mapping[str, str]) -> None:
-        self._stored = await asyncio.to_thread(self.context.offset, PLACE)
+    @types.coroutine
+    def start(self, config: Mapping[str, str]) -> Any:
+        self._stored = yield from asyncio.to_thread(self.context.offset, PLACE).__await__()
 
     async def poll(self) -> Sequence[SourceRecord]:
         if self._stored is not None:
@@ -273,6 +278,7 @@ def test_a_poll_that_is_to_be_called_again_fails_no_task(
     make: Make, kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("connect_share.tasks.running._NO_RETRY", _Retry("", 0.001, 0.0))
+    monkeypatch.setattr("connect_share.tasks.runner._REVOKE_S", 0)  # beside the time that a task may take to end
     with make() as runner:
         put(runner, "c", connector_class="Hesitating", tasks_max="1")
         await_values(kafka, "late", b"came")
@@ -287,11 +293,15 @@ def test_a_poll_that_is_to_be_called_again_fails_no_task(
 
 def test_coroutines_run_on_the_loop_and_are_cancelled(make: Make, kafka: MemoryKafka) -> None:
     async def run() -> None:
-        async with make() as runner:
+        async with make() as runner, AsyncMemoryConnectStorage():
             await asyncio.to_thread(put, runner, "c", connector_class="Waiting", tasks_max="1")
             await asyncio.to_thread(await_states, runner, "c", "RUNNING", "RUNNING")
             await asyncio.to_thread(await_values, kafka, "waited", b"one")
             (task,) = runner._tasks.values()
+            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+            waiting = asyncio.ensure_future(asyncio.to_thread(runner.wait, 20))  # on the only thread that the loop has
+            await asyncio.sleep(0)
+        assert await waiting
         assert not task.is_alive()
         assert not task.abandoned
 
@@ -388,16 +398,6 @@ def test_a_sink_has_as_many_tasks_as_it_may_and_java_can_run_them(make: Make) ->
     assert TaskRunner(runner.config, {}, worker_url="here:8083").worker_id == "here:8083"  # else it had no statuses
 
 
-def test_the_consumer_of_a_connector_has_the_group_of_the_sink() -> None:
-    worker = WorkerConfig.from_properties({**WORKER, "consumer.fetch.max.bytes": "2000000"})
-    config = {"producer.override.linger.ms": "7", "topics": "t"}
-    producer, consumer = (
-        connector_client_settings(worker, "c", config, kind).properties for kind in ("producer", "consumer")
-    )
-    assert (producer["linger.ms"], "group.id" in producer) == ("7", False)
-    assert (consumer["fetch.max.bytes"], consumer["group.id"]) == ("2000000", "connect-c")
-
-
 def test_what_ended_the_membership_ends_the_wait_and_is_said_once(make: Make) -> None:
     said = list[Any]()
     with make() as runner:
@@ -408,6 +408,43 @@ def test_what_ended_the_membership_ends_the_wait_and_is_said_once(make: Make) ->
         with pytest.raises(GroupMembershipError, match="gone"):
             runner.wait()
     assert [str(error) for error in said] == ["gone"]
+
+
+def test_a_runner_runs_once_and_is_stopped_at_any_moment(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RunningSource, "start", MagicMock(side_effect=RuntimeError("can't start new thread")))
+    with make() as runner:
+        put(runner, "c", connector_class="Words", words="a")
+        await_states(runner, "c", "RUNNING", "FAILED")
+        monkeypatch.undo()
+        with pytest.raises(NotStartedError, match="make another one"):
+            runner.start()
+        assert runner.restart_task(ConnectorTaskId("c", 0))
+        await_states(runner, "c", "RUNNING", "RUNNING")
+    runner = make()
+    monkeypatch.setattr(SoleMember, "start", lambda _: runner.stop())
+    with pytest.raises(StoreClosedError, match="closed while it started"):
+        runner.start()
+    assert runner._herder._shutdown
+
+
+def test_a_generation_that_ends_between_two_looks_fails_nothing(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = itertools.cycle([Generation(1, "sole", "sole", "http://here:8083/", -1), None])
+    monkeypatch.setattr(SoleMember, "generation", property(lambda _: next(looks), lambda *_: None), raising=False)
+    with make() as runner:
+        put(runner, "c", connector_class="Words", words="a")
+        await_that(lambda: states(runner, "c")[0], lambda found: found == "RUNNING", what="said")
+
+
+@pytest.mark.parametrize("make", ["disabled"], indirect=True)
+def test_an_outage_of_an_hour_fails_no_task(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    flush = MagicMock()
+    monkeypatch.setattr(running, "Deadline", MagicMock(after=lambda timeout_s: Deadline(timeout_s, 0.0)))
+    monkeypatch.setattr(MemoryProducer, "produce", MagicMock(side_effect=[BufferError, BufferError, None]))
+    monkeypatch.setattr(OffsetStorageWriter, "flush", flush)
+    with make() as runner:
+        put(runner, "c", connector_class="Words", words="a")
+        await_that(lambda: Words.committed, lambda found: found == [b"a"], what="committed")
+    flush.assert_called_once_with(threading.TIMEOUT_MAX)
 
 
 @pytest.mark.parametrize("where", ["start", "stop"])
@@ -451,7 +488,7 @@ def test_a_stop_ends_tasks_while_the_worker_is_busy(make: Make, monkeypatch: pyt
         busy.set()
 
     monkeypatch.setattr(SoleMember, "stop", stopped)
-    with make() as runner:
+    with make(task_shutdown_graceful_timeout_ms="50") as runner:
         put(runner, "c", connector_class="Words", words="a")
         await_states(runner, "c", "RUNNING", "RUNNING")
         (task,) = runner._tasks.values()

@@ -33,6 +33,11 @@ def test_an_import_warns_of_nothing(module: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_without_its_extra_a_runtime_says_what_to_install() -> None:
+    done = python("-c", "import sys; sys.modules['kafka'] = None; import connect_share.tasks")
+    assert done.stderr.rstrip().endswith("needs pip install 'kafka-python>=3.0.12,<3.1'")
+
+
 def test_what_a_listener_raises_is_not_logged_whole(caplog: pytest.LogCaptureFixture) -> None:
     class Raising(ConfigUpdateListener):
         def on_connector_config_update(self, connector: str) -> None:
