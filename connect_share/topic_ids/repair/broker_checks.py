@@ -39,7 +39,10 @@ def _out_of_sync(
             ours = wrong.get((name, number), ())
             if ours and (one.leader is None or one.leader in ours):
                 continue
-            if set(one.replicas) - set(one.isr) - set(excused) - set(ours):
+            in_sync = (
+                () if one.leader is None else one.isr
+            )  # the last replica stays in the ISR when its log dir is offline
+            if set(one.replicas) - set(in_sync) - set(excused) - set(ours):
                 found.append(f"{name}-{number}")
     return found
 

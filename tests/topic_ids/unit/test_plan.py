@@ -60,13 +60,8 @@ def test_the_documented_case_is_repaired_without_touching_a_file(tmp_path: Path)
     assert methods(found) == {
         topic: (RepairMethod.WRITE_BACK, original[topic]) for topic in ("events", "orders", "single")
     }
-    assert actions(found) == [
-        (StepAction.BACK_UP, None),
-        (StepAction.PAUSE, None),
-        *((StepAction.WRITE_ZNODE, topic) for topic in ("events", "orders", "single")),
-        (StepAction.CHANGE_CONTROLLER, None),
-        (StepAction.CHECK, None),
-    ]
+    writes = [("write-znode", topic) for topic in ("events", "orders", "single")]
+    assert actions(found) == [("back-up", None), ("pause", None), *writes, ("change-controller", None), ("check", None)]
     before = json.loads(json.loads(tree.zookeeper.read_text())["/brokers/topics/orders"])
     command = found.steps[3].command or ""
     assert command.startswith("set -v VERSION /brokers/topics/orders {")
@@ -87,12 +82,7 @@ def test_nothing_that_was_measured_to_lose_records_is_ever_planned(case: str, tm
 def test_one_file_is_written_while_its_broker_is_stopped(case: str, tmp_path: Path) -> None:
     found = plan(Tree(case, tmp_path))
     assert methods(found) == {"orders": (RepairMethod.FILES, ORDERS)}
-    assert actions(found)[2:] == [
-        (StepAction.STOP_BROKER, 2),
-        (StepAction.WRITE_FILE, "orders"),
-        (StepAction.START_BROKER, 2),
-        (StepAction.CHECK, None),
-    ]
+    assert actions(found)[2:] == [("stop-broker", 2), ("write-file", "orders"), ("start-broker", 2), ("check", None)]
     assert found.steps[3].path == "logdir-2/orders-0/partition.metadata"
     assert "lock" in found.steps[3].before[0]
 

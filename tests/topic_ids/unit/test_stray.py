@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from connect_share.cli.__main__ import main
 from connect_share.errors import UsageError
+from connect_share.topic_ids.authority.authority import Authority, AuthorityPartition, AuthorityTopic, MetadataMode
 from connect_share.topic_ids.errors import TopicIdRepairError
-from connect_share.topic_ids.repair.broker_checks import check_others_stopped
+from connect_share.topic_ids.repair.broker_checks import await_in_sync, check_others_stopped
 from connect_share.topic_ids.repair.broker_repair import BrokerBackup, is_broker_backup
 from tests.support.json_values import json_values
 from tests.topic_ids.brokers import LOG, Brokers, batch, killed
@@ -315,6 +316,14 @@ def test_links_and_files_of_others_are_not_followed(prepared: Emptied, capsys: p
     assert (written.read_text(), written.is_symlink()) == (f"version: 0\ntopic_id: {prepared.topic_id}", False)
     assert not (home / new.name).is_symlink()
     assert main(prepared.undo(1, "--yes")) == 0
+
+
+def test_what_no_broker_leads_is_not_in_sync() -> None:
+    """The log dir is offline, and the only replica stays in the ISR."""
+    backup = SimpleNamespace(peers=[(2, "h", 9)], wrong_replicas={}, dark=(), broker=1, topics={})
+    topics = {"t": AuthorityTopic("t", None, {0: AuthorityPartition((1,), None, (1,))})}
+    with pytest.raises(TopicIdRepairError, match="not all replicas are in sync: t-0"):
+        await_in_sync(cast("BrokerBackup", backup), lambda: Authority(MetadataMode.KRAFT, "x", topics), print, 0)
 
 
 def test_of_a_host_one_address_that_says_nothing_counts(monkeypatch: pytest.MonkeyPatch) -> None:
