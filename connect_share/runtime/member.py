@@ -265,7 +265,7 @@ class ConnectGroupMember:
             len(self._held.connectors),
             len(self._held.tasks),
         )
-        with _listener_called():
+        with listening():
             self._listener.on_assigned(assignment.assigned, generation)
         if assignment.revoked:
             self._coordinator.request_rejoin()
@@ -275,7 +275,7 @@ class ConnectGroupMember:
         if ending:
             _logger.info("Group %s revokes %s", self._group.group_id, _named(ending))
             self._ending = ending  # this worker's for the group, until it has stopped; for the runtime not any more
-            with _listener_called():
+            with listening():
                 self._listener.on_revoked(ending)
             self._held, self._ending = self._held - ending, NOTHING
 
@@ -346,7 +346,8 @@ def _named(items: ConnectorsAndTasks) -> str:
 
 
 @contextmanager
-def _listener_called() -> Iterator[None]:
+def listening() -> Iterator[None]:
+    """Name what a listener raises by kind and place: its own text may quote configuration."""
     try:
         yield
     except ConnectShareError:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
-from connect_share.errors import GroupMembershipError
 from connect_share.kafka.connect_protocol import NOTHING, ConnectorsAndTasks
-from connect_share.log.threads import BackgroundThread, where_raised
-from connect_share.runtime.member import STOP_TIMEOUT_S, Generation, GroupListener, OnFailed, configured
+from connect_share.log.threads import BackgroundThread
+from connect_share.runtime.member import STOP_TIMEOUT_S, Generation, GroupListener, OnFailed, configured, listening
 from connect_share.stores.config import ConfigBackingStore
 from connect_share.worker_config import WorkerConfig
 
@@ -31,11 +31,7 @@ class SoleMember:
         self.assignment: ConnectorsAndTasks = NOTHING
         self._config, self._listener = config, listener
         self._wake, self._stopping = threading.Event(), threading.Event()
-
-        def failed(error: BaseException) -> None:
-            if on_failed is not None:
-                on_failed(GroupMembershipError(f"the listener failed: {where_raised(error)}"))
-
+        failed: Any = on_failed or (lambda _: None)
         self._thread = BackgroundThread("sole-member", self._run, failed)
 
     def start(self) -> None:
@@ -46,7 +42,7 @@ class SoleMember:
         """Revoke everything; waits ``timeout_s`` at most for the listener."""
         self._stopping.set()
         self._wake.set()
-        if self._thread.ident is not None:
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
 
     def request_rejoin(self) -> None:
@@ -54,11 +50,12 @@ class SoleMember:
         self._wake.set()
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._wake.clear()
-            wanted, had = configured(self._config.snapshot()), self.assignment
-            self.assignment = wanted
-            self._listener.on_revoked(had - wanted)
-            self._listener.on_assigned(wanted - had, self.generation)
-            self._wake.wait()
-        self._listener.on_revoked(self.assignment)
+        with listening():
+            while not self._stopping.is_set():
+                self._wake.clear()
+                wanted, had = configured(self._config.snapshot()), self.assignment
+                self.assignment = wanted
+                self._listener.on_revoked(had - wanted)
+                self._listener.on_assigned(wanted - had, self.generation)
+                self._wake.wait()
+            self._listener.on_revoked(self.assignment)

@@ -17,7 +17,7 @@ from connect_share.errors import ConnectShareError, NotStartedError, UsageError,
 from connect_share.kafka.connect_protocol import ConnectorsAndTasks
 from connect_share.model import config as events
 from connect_share.model.config_state import ClusterConfigState, RestartRequest, TargetState, task_configs_changed
-from connect_share.model.records import ConnectorTaskId
+from connect_share.model.records import ConnectorTaskId, now_ms
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.model.writable import task_config_records
 from connect_share.runtime import ConnectGroupMember, Generation, RestartPlan, SessionKeyRotation, deleted_statuses
@@ -93,7 +93,7 @@ class TaskRunner(EventReceiver):
         self._connectors: set[str] = set()
         self._assigned: set[ConnectorTaskId] = set()
         self._tasks: dict[ConnectorTaskId, RunningTask] = {}
-        self._due: set[tuple[Any, ...]] = set()
+        self._due: dict[tuple[Any, ...], threading.Timer] = {}
         self._refused: dict[tuple[Any, ...], tuple[str, float]] = {}
         self._herder = ThreadPoolExecutor(1, thread_name_prefix="herder")
         self._running = ExitStack()
@@ -112,6 +112,8 @@ class TaskRunner(EventReceiver):
             self._herder.shutdown(wait=False, cancel_futures=True)
             ready.set()
             self._herder.shutdown()
+            for timer in self._due.values():
+                timer.cancel()
             self._stop_tasks([*self._tasks])  # those that it could not stop in time
 
         with ExitStack() as running:
@@ -210,7 +212,7 @@ class TaskRunner(EventReceiver):
 
     def _soon(self, work: Callable[..., object], *arguments: Any) -> None:
         def done() -> None:
-            self._due.discard((work, *arguments))
+            self._due.pop((work, *arguments), None)
             try:
                 work(*arguments)
             except Exception as error:  # noqa: BLE001 - one that fails must not end the others
@@ -222,8 +224,7 @@ class TaskRunner(EventReceiver):
     def _later(self, after_s: float, *work: Any) -> None:
         """Do it again soon: once, however often that is asked for."""
         if work not in self._due:
-            self._due.add(work)
-            timer = threading.Timer(after_s, self._soon, work)
+            timer = self._due[work] = threading.Timer(after_s, self._soon, work)
             timer.daemon = True
             timer.start()
 
@@ -274,8 +275,13 @@ class TaskRunner(EventReceiver):
             self._refused[work, *arguments] = str(error), pause_s
             self._later(pause_s, self._leading, work, *arguments)
 
+    def _rotate(self) -> None:
+        due_ms = self._keys.due_ms(self._keys.rotate(self.storage.config) or self.storage.config.snapshot().session_key)
+        if due_ms is not None:
+            self._later(min((due_ms - now_ms()) / 1000, 3600.0), self._leading, self._rotate)
+
     def _lead(self) -> None:
-        self._keys.rotate(self.storage.config)
+        self._leading(self._rotate)
         config = self.storage.config.snapshot()
         for status in deleted_statuses(config, self.storage.status.snapshot()):
             self._put(status)

@@ -136,9 +136,6 @@ class RunningTask(threading.Thread):
             self._said.warning("Task %s: %s", self._at.task_id, reason)
         self._retry = _Retry(reason, pause_s, time.monotonic() + pause_s)
 
-    def _may_be_called(self) -> bool:
-        return time.monotonic() >= self._retry.until_s
-
     def _say(self, state: State, trace: str | None = None) -> None:
         if not self.stopping.is_set():
             self._on_state(state, trace)
@@ -258,7 +255,7 @@ class RunningSource(RunningTask):
         paused = False
         while not self.stopping.is_set():
             paused = self._is_paused(was=paused)
-            records = self._poll(task) if not paused and self._may_be_called() else ()
+            records = self._poll(task) if not paused and self._retry.until_s <= time.monotonic() else ()
             for each in records:
                 self._note_topic(each.topic)
                 more = {"partition": each.partition, "timestamp_ms": each.timestamp_ms, "headers": each.headers}
@@ -339,7 +336,7 @@ class RunningSink(RunningTask):
             if self._failure is not None:
                 raise self._failure
             self._batch += [record for message in messages if (record := self._record(message)) is not None]
-            if self._batch and not paused and self._may_be_called():
+            if self._batch and not paused and self._retry.until_s <= time.monotonic():
                 self._put_batch()
             if self._flush_is_due():
                 self._commit(self._put)

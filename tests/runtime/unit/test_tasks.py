@@ -279,7 +279,9 @@ def test_a_poll_that_is_to_be_called_again_fails_no_task(
 ) -> None:
     monkeypatch.setattr("connect_share.tasks.running._NO_RETRY", _Retry("", 0.001, 0.0))
     monkeypatch.setattr("connect_share.tasks.runner._REVOKE_S", 0)  # beside the time that a task may take to end
-    with make() as runner:
+    with make(inter_worker_key_ttl_ms="50") as runner:
+        key = await_that(lambda: runner.storage.config.snapshot().session_key, what="a key")
+        await_that(lambda: runner.storage.config.snapshot().session_key, lambda found: found != key, what="the next")
         put(runner, "c", connector_class="Hesitating", tasks_max="1")
         await_values(kafka, "late", b"came")
         await_states(runner, "c", "RUNNING", "RUNNING")
@@ -437,10 +439,9 @@ def test_a_generation_that_ends_between_two_looks_fails_nothing(make: Make, monk
 
 @pytest.mark.parametrize("make", ["disabled"], indirect=True)
 def test_an_outage_of_an_hour_fails_no_task(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    flush = MagicMock()
     monkeypatch.setattr(running, "Deadline", MagicMock(after=lambda timeout_s: Deadline(timeout_s, 0.0)))
     monkeypatch.setattr(MemoryProducer, "produce", MagicMock(side_effect=[BufferError, BufferError, None]))
-    monkeypatch.setattr(OffsetStorageWriter, "flush", flush)
+    monkeypatch.setattr(OffsetStorageWriter, "flush", flush := MagicMock())
     with make() as runner:
         put(runner, "c", connector_class="Words", words="a")
         await_that(lambda: Words.committed, lambda found: found == [b"a"], what="committed")
