@@ -108,11 +108,7 @@ def apply_plan(
 
 
 def resume_plan(
-    run: MigrationRun,
-    *,
-    engine: Engine | None = None,
-    engine_name: str = LOCAL_ENGINE,
-    progress: Progress = SILENT,
+    run: MigrationRun, *, engine: Engine | None = None, engine_name: str = LOCAL_ENGINE, progress: Progress = SILENT
 ) -> Manifest:
     """Continue an ``apply`` that did not end. The destination itself is asked for what it has.
 
@@ -325,11 +321,7 @@ def _ends(manifest: Manifest, evidence: Sequence[SliceEvidence] = ()) -> dict[To
 
 
 def follow_plan(
-    run: MigrationRun,
-    *,
-    stopped: Callable[[], bool],
-    report: Callable[[Lag], None],
-    progress: Progress = SILENT,
+    run: MigrationRun, *, stopped: Callable[[], bool], report: Callable[[Lag], None], progress: Progress = SILENT
 ) -> Manifest:
     """Mirror what the source's workers write until ``stopped`` or until a cut-over asks.
 
@@ -373,8 +365,7 @@ def require_made_to_follow(run: MigrationRun) -> None:
 def require_may_follow(manifest: Manifest) -> None:
     """Refuse a plan that was not copied to its end, or whose cut-over or rollback has been: ``AlreadyAppliedError``."""
     if manifest.status not in _MAY_FOLLOW:
-        remedy = {
-            MigrationStatus.PLANNED: "resume it first",
-            MigrationStatus.ROLLED_BACK: "make a new plan",
-        }.get(manifest.status, "there is nothing left to copy; seal and unseal change the source alone")
+        remedy = {MigrationStatus.PLANNED: "resume it first", MigrationStatus.ROLLED_BACK: "make a new plan"}.get(
+            manifest.status, "there is nothing left to copy; seal and unseal change the source alone"
+        )
         raise AlreadyAppliedError(f"run {manifest.run_id} is {manifest.status.value}: {remedy}")

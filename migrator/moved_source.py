@@ -16,13 +16,7 @@ from connect_share.backup.rewrite import Facts, Since, StoppedGroup
 from connect_share.errors import PlanRejectedError, command_line
 from connect_share.files import Progress
 from connect_share.kafka import client
-from connect_share.kafka.facts import (
-    admin_of,
-    config_facts,
-    read_records,
-    require_keys_of,
-    require_no_open_transaction,
-)
+from connect_share.kafka.facts import admin_of, config_facts, read_records, require_keys_of, require_no_open_transaction
 from connect_share.kafka.write import MIGRATE_CLIENT_ID, Written, write_records
 from connect_share.model.config import target_state_record
 from connect_share.model.config_state import ClusterConfigState, TargetState

@@ -22,14 +22,7 @@ JOB_NAME: Final = "job.name"
 OLD_CLIENT: Final = "old.client"
 __all__ = ["PROPERTIES", "KafkaConnectTopicMigrator", "SkipReason", "Skipped"]
 
-PROPERTIES: Final = (
-    SOURCE_CLUSTER_NAMES,
-    DESTINATION_CLUSTER_NAME,
-    TOPIC_TYPE,
-    MIGRATE_JOB,
-    JOB_NAME,
-    OLD_CLIENT,
-)
+PROPERTIES: Final = (SOURCE_CLUSTER_NAMES, DESTINATION_CLUSTER_NAME, TOPIC_TYPE, MIGRATE_JOB, JOB_NAME, OLD_CLIENT)
 
 
 def _text(properties: Mapping[str, str], name: str, default: str) -> str:
@@ -76,8 +69,7 @@ def _job(properties: Mapping[str, str]) -> str | None:
         return None
     if not name.strip():
         raise ConfigError(
-            f"{JOB_NAME} is required with {MIGRATE_JOB}=true: the exact name of the connector",
-            property_name=JOB_NAME,
+            f"{JOB_NAME} is required with {MIGRATE_JOB}=true: the exact name of the connector", property_name=JOB_NAME
         )
     if any(ord(character) < 0x20 or 0x7F <= ord(character) <= 0x9F for character in name):
         raise ConfigError(f"{JOB_NAME} holds a control character; no connector has such a name", property_name=JOB_NAME)

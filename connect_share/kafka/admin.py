@@ -16,7 +16,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, BrokerUnavailableError
@@ -477,16 +476,21 @@ class Admin:
 
     def broker_settings(self) -> dict[int, dict[str, str]]:
         """Return the effective settings of each broker that answers, by its id; secret ones are absent."""
-        found: dict[int, dict[str, str]] = {}
-        silent: BrokerError | None = None
-        for broker in self.brokers():
-            try:
-                found[broker.id] = self._retried(partial(self._settings_of_broker, broker.id), FIRST_TRY_S)
-            except (BrokerTimeoutError, BrokerUnavailableError) as exc:
-                silent = exc  # only this broker knows, and it may have died a moment ago
-        if silent is not None and not found:
-            raise silent
-        return found
+        brokers = self.brokers()
+
+        def ask(timeout_s: float) -> dict[int, dict[str, str]]:
+            found: dict[int, dict[str, str]] = {}
+            silent: BrokerError | None = None
+            for broker in brokers:
+                try:
+                    found[broker.id] = self._settings_of_broker(broker.id, timeout_s)
+                except (BrokerTimeoutError, BrokerUnavailableError) as exc:
+                    silent = exc  # only this broker knows, and it may have died a moment ago
+            if silent is not None and not found:
+                raise silent
+            return found
+
+        return self._retried(ask)
 
     def _settings_of_broker(self, broker: int, timeout_s: float) -> dict[str, str]:
         resource = client.ConfigResource(client.ResourceType.BROKER, str(broker))

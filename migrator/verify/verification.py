@@ -14,13 +14,7 @@ from functools import partial
 from typing import Final
 
 from connect_share.backup.rewrite import Sample, Since, StoppedGroup
-from connect_share.errors import (
-    ConnectShareError,
-    CopyError,
-    DestinationUsedError,
-    PlanRejectedError,
-    listed,
-)
+from connect_share.errors import ConnectShareError, CopyError, DestinationUsedError, PlanRejectedError, listed
 from connect_share.files import SILENT, Progress
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, to_record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.support.flushes import flush_offsets
 from tests.support.migration_runs import apply_plan, cut_over, roll_back, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run
 from tests.support.sealed_sites import essence
+from tests.support.waiting import await_that
 
 
 def carry_out(plan: Path) -> None:
@@ -118,9 +120,10 @@ def test_out_and_in_again_where_the_originals_were_removed(site: Site) -> None:
     # The old side cannot be started, and the topic of the new one is as it was made.
     assert replay_config(newest, GROUP).moved is not None
     with site.admin() as admin:
-        own = admin.own_topic_configs(site.topic("own", TopicType.CONFIG))
-        assert own == {"cleanup.policy": "compact"}
-        assert is_fenced(admin.topic_configs(site.topic("shared", TopicType.CONFIG)))
+        own = partial(admin.own_topic_configs, site.topic("own", TopicType.CONFIG))
+        await_that(own, lambda found: found == {"cleanup.policy": "compact"}, what="as it was made")
+        shared = partial(admin.topic_configs, site.topic("shared", TopicType.CONFIG))
+        await_that(shared, is_fenced, what="fenced")
 
 
 def test_a_group_is_renamed_in_place_and_gets_its_old_name_back(site: Site) -> None:

@@ -103,9 +103,7 @@ def all_sealed(records: Iterable[Record], topic_type: TopicType, group: ClusterG
 
 
 def seals(
-    topic_type: TopicType = TopicType.CONFIG,
-    mode: SealingMode = SealingMode.REQUIRED,
-    keys: KeyRing | None = KEYS,
+    topic_type: TopicType = TopicType.CONFIG, mode: SealingMode = SealingMode.REQUIRED, keys: KeyRing | None = KEYS
 ) -> TopicSeals:
     return TopicSeals(topic_type, GROUP, keys, mode)
 

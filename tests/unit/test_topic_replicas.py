@@ -64,9 +64,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[BrokerDescription], Replicas, dict[s
 
 
 @given(clusters())
-def test_any_plan_is_complete_safe_and_final(
-    case: tuple[list[BrokerDescription], Replicas, dict[str, int]],
-) -> None:
+def test_any_plan_is_complete_safe_and_final(case: tuple[list[BrokerDescription], Replicas, dict[str, int]]) -> None:
     brokers, partitions, wanted = case
     plan = reassigned(partitions, wanted, brokers)
     assert [*plan.items()] == [*reassigned(dict([*partitions.items()][::-1]), wanted, brokers).items()]

@@ -141,25 +141,34 @@ def test_so_many_may_wait(stuck: Hanging, monkeypatch: pytest.MonkeyPatch) -> No
     assert stuck.values(b"k") == [b"%d" % number for number in range(5)]
 
 
-def test_a_broker_that_hangs_has_not_said_where_a_topic_ends(patient: LocalBroker) -> None:
+def test_a_broker_that_hangs_has_not_said_where_a_topic_ends(
+    patient: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The client library gives a question without an answer no error, but an offset that is none."""
     config, at = WorkerConfig.from_properties(properties_of(patient.bootstrap_servers, "group-a")), ("offsets", 0)
     with (
         Admin(config.admin_settings(), client_id="tests", timeout_s=3) as admin,
+        Admin(config.admin_settings(), client_id="tests", timeout_s=60) as patient_admin,
         ConnectStorage(config) as storage,
-        ThreadPoolExecutor(1) as asking,
+        ThreadPoolExecutor(2) as asking,
     ):
         for _ in range(3):  # from now on the clients know the leader
             storage.offsets.refresh(60)
             assert admin.end_offsets([at]) == {at: 0}
+        brokers = patient_admin.brokers()
+        monkeypatch.setattr(patient_admin, "brokers", lambda: brokers)
         with hanging(patient, admin):
             with pytest.raises(ReadToEndTimeoutError):
                 storage.offsets.refresh(1.5)
             for read in (admin.end_offsets, admin.start_offsets, lambda places: admin.offsets_at(places, 0)):
                 with pytest.raises((BrokerTimeoutError, BrokerUnavailableError)):
                     read([at])
+            settings = asking.submit(patient_admin.broker_settings)
+            with pytest.raises(TimeoutError):
+                settings.result(5)  # which is longer than one question
             answer = asking.submit(storage.offsets.refresh, 60)
         answer.result(90)
+        assert settings.result(90).keys() == {broker.id for broker in brokers}
 
 
 def test_nothing_is_kept_of_what_was_written_where_brokers_give_no_ids() -> None:

@@ -104,10 +104,7 @@ def test_second_leader_fences_the_first(shared: Any) -> None:  # cases 7 and 8
 
 def test_users_transactional_id_and_idempotence_are_overridden(shared: Any) -> None:  # case 25
     worker = shared.sharing(
-        shared.group,
-        exactly_once_source_support="preparing",
-        transactional_id="the-users",
-        enable_idempotence="false",
+        shared.group, exactly_once_source_support="preparing", transactional_id="the-users", enable_idempotence="false"
     )
     store = shared.config_store(worker=worker)
     store.claim_write_privileges()

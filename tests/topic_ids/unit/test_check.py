@@ -101,9 +101,7 @@ def finding(
 
 def test_a_stripped_znode_is_the_early_alarm(tree: Tree) -> None:
     tree.change_znode("orders", topic_id=None)
-    assert tree.found() == [
-        {**finding("authority-id-missing", "orders", None, None, None), "id_of_authority": None},
-    ]
+    assert tree.found() == [{**finding("authority-id-missing", "orders", None, None, None), "id_of_authority": None}]
     [report] = topic_reports(tree.compared())
     assert (report.cause, report.data_path) == (Cause.ID_STRIPPED, DataPath.WHOLE)
     assert [one.partition for one in report.partitions] == [0, 1]
