@@ -225,7 +225,13 @@ def _check_rights(arguments: argparse.Namespace, out: Output) -> Result:
         out.note("without -w FILE no group is known: only rights on the topics were checked")
     uses, topics = list(dict.fromkeys(arguments.uses or _DEFAULT)), topic_set.topics.values()
     findings, lacking = findings_of(topic_set, uses)
-    members = {use: _members(found) for use, found in lacking.items()}
+    members = {
+        use: {
+            name: [{"right": each.right, "on": str(each.on)} for each in found if each.unknown is unknown]
+            for name, unknown in (("missing", False), ("unknown", True))
+        }
+        for use, found in lacking.items()
+    }
     table = Table(("USE", "CHECKED", "MISSING"), [_row(use, found, uses) for use, found in lacking.items()])
     return findings_result(findings, ", ".join(topics), {"uses": members, "checked": uses}, between=[table])
 
@@ -242,13 +248,6 @@ def findings_of(topic_set: TopicSet, uses: Sequence[str]) -> tuple[list[Finding]
     lacking = {use: list(missing(use, held, topics, group_id, exactly_once=exactly_once)) for use in NEEDS}
     found = find([each for use in uses for each in lacking[use]], held, topic_set.settings)
     return errors_first(found), lacking
-
-
-def _members(found: list[Missing]) -> dict[str, object]:
-    return {
-        name: [{"right": each.right, "on": str(each.on)} for each in found if each.unknown is unknown]
-        for name, unknown in (("missing", False), ("unknown", True))
-    }
 
 
 def _row(use: str, found: list[Missing], uses: list[str]) -> tuple[str, str, str]:

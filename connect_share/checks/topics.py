@@ -428,7 +428,11 @@ def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
     members = {
         "topics": list(inspection.topics),
         "differences": [{"topic": topic, **asdict(found)} for topic, found in inspection.differences],
-        "findings": [_members(finding) for finding in inspection.findings],
+        "findings": [
+            {"kind": kind_of(each), "topic": topic_of(each), "message": f"{each.where} {each.what}"}
+            | {"partition": each.partition, **each.to_dict()}
+            for each in inspection.findings
+        ],
         "reassignment": plan,
         "reassignment_file": None if written is None else str(written),
         "reassignment_command": None if plan is None else command,
@@ -436,16 +440,6 @@ def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
     lines, where = _lines(inspection, written, command), ", ".join(inspection.topics)
     code = 1 if any(each.severity is not Severity.NOTE for each in inspection.findings) else 0
     return replace(findings_result(_grouped(inspection.findings), where, members, between=lines), code=code)
-
-
-def _members(finding: Finding) -> dict[str, Any]:
-    return {
-        "kind": kind_of(finding),
-        "topic": topic_of(finding),
-        "partition": finding.partition,
-        "message": f"{finding.where} {finding.what}",
-        **finding.to_dict(),
-    }
 
 
 def _lines(inspection: Inspection, written: Path | None, command: str) -> Iterator[str]:

@@ -635,7 +635,8 @@ class Admin:
             found = {}
             for name, future in asked.items():
                 try:
-                    found[name] = held_rights(result_of(future, f"describing group {name}", timeout_s=timeout_s))
+                    group = result_of(future, f"describing group {name}", timeout_s=timeout_s)
+                    found[name] = HeldRights.of(group.authorized_operations)
                 except AuthorizationError:
                     found[name] = HeldRights()
                 except BrokerError as error:
@@ -678,14 +679,6 @@ def admin_for(settings: ClientSettings, client_id: str) -> contextlib.AbstractCo
     """Return an admin client for a block; while a command runs it is the same each time."""
     key = (client_id, frozenset(settings.properties.items()))
     return kept_admin(key, lambda: Admin(settings, client_id=client_id))
-
-
-def held_rights(description: Any) -> HeldRights:
-    """Return what a description of a topic or group says of the principal's rights."""
-    operations = description.authorized_operations
-    if operations is None:  # a broker before 2.3 does not say
-        return HeldRights(complete=False)
-    return HeldRights(frozenset(operation.name for operation in operations))
 
 
 def _values(entries: Mapping[str, Any], *, own: bool = False) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from connect_share.errors import GroupProtocolError
 from connect_share.kafka.connect_protocol import (
@@ -75,6 +75,11 @@ class HeldRights:
     names: frozenset[str] = frozenset()
     complete: bool = True
     exists: bool = True
+
+    @classmethod
+    def of(cls, operations: Iterable[Any] | None) -> HeldRights:
+        """Return those of a description; a broker before 2.3 does not say."""
+        return cls(frozenset(each.name for each in operations or ()), complete=operations is not None)
 
     def lacking(self, wanted: Iterable[str]) -> list[str]:
         """Return which of these are not allowed, as far as that is known; who sees nothing lacks DESCRIBE, too.

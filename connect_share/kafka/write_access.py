@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from connect_share.errors import AuthorizationError, BrokerError, TopicError, command_line
-from connect_share.kafka.admin import Admin, held_rights, result_of
+from connect_share.kafka.admin import Admin, result_of
 from connect_share.kafka.client import TopicCollection, TopicRight
 from connect_share.kafka.create import alter_command
 from connect_share.kafka.descriptions import HeldRights, NewTopicRequest
@@ -40,7 +40,9 @@ class RightsAdmin(Admin):
                 except AuthorizationError:
                     found[name] = HeldRights()
                 else:
-                    found[name] = self._of_unknown(name) if topic is None else held_rights(topic)
+                    found[name] = (
+                        self._of_unknown(name) if topic is None else HeldRights.of(topic.authorized_operations)
+                    )
             if _MISSING in found.values():
                 there = self.describe_topics((name for name, held in found.items() if held.names), together=True)
                 if any(found[name] == _MISSING for name in there):
