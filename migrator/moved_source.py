@@ -86,7 +86,7 @@ class MovedSource(PlannedSource):
     def live_workers(self) -> int:
         """Return how many workers of its group are alive."""
         with admin_of(self.worker) as admin:
-            return admin.connect_groups().get(self.plan.group_id, 0)
+            return admin.connect_groups(self.plan.group_id).get(self.plan.group_id, 0)
 
     def require_no_open_transaction(self, wait_s: float | None = None) -> None:
         """Wait until no transaction is open in front of an end, else ``TopicError``."""

@@ -608,7 +608,10 @@ class Admin:
                 raise translate(exc, "listing Connect groups") from exc
             for group in groups:
                 if group.error is not None:
-                    raise translate(group.error, f"describing group {group.id}")
+                    error = translate(group.error, f"describing group {group.id}")
+                    # Of all groups those of others are hidden, as they are without the right to list them.
+                    if group_id is not None or not isinstance(error, AuthorizationError):
+                        raise error
             return groups
 
         groups = self._retried(ask, timeout_s)

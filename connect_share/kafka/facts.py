@@ -293,7 +293,7 @@ def require_no_open_for(worker: WorkerConfig, admin: Admin, types: Iterable[Topi
 
 def require_no_live_workers(admin: Admin, group_id: str, *, side: str) -> None:
     """Refuse while workers of a Connect group are alive."""
-    members = len(admin.connect_members().get(group_id, ()))
+    members = len(admin.connect_members(group_id).get(group_id, ()))
     if members:
         raise LiveMembersError(
             f"{members} worker(s) of the {side} group {group_id} are alive: stop them all, and keep them "

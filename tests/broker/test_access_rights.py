@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceType
 
 from connect_share.cli.__main__ import main as console
@@ -52,6 +53,7 @@ def acls(row: Row, topics: str, source_topics: str) -> list[Acl]:
         "the topics": [(ResourceType.TOPIC, f"{topics}-{kind.value}", literal) for kind in TopicType],
         "the destination's topics": [(ResourceType.TOPIC, f"{topics}-{kind.value}", literal) for kind in TopicType],
         "the source's topics": [(ResourceType.TOPIC, f"{source_topics}-{kind.value}", literal) for kind in TopicType],
+        "the cluster": [(ResourceType.BROKER, "kafka-cluster", literal)],
         "the offset topic": [(ResourceType.TOPIC, f"{topics}-offset", literal)],
         "group `<group.id>`": [(ResourceType.GROUP, GROUP, literal)],
         "transactional id `connect-cluster-<group.id>`": [
@@ -202,6 +204,8 @@ def broker(secure: SecureBroker) -> SecureBroker:
     allow(secure, "root", EVERYTHING)
     with closing(secure.admin(timeout_s=20)) as admin:
         create_known(admin, NewTopicRequest("data", 1, 1))
+        of_others = ConsumerGroupTopicPartitions("of others", [TopicPartition("data", 0, 0)])
+        admin._client.alter_consumer_group_offsets([of_others])["of others"].result(60)
     return secure
 
 
@@ -355,14 +359,14 @@ def test_check_rights_finds_each_row_that_is_missing(
         assert set(expected) <= set(found["missing"])
 
 
-@pytest.mark.parametrize("seen", [[], [("DESCRIBE", "group `<group.id>`")]], ids=["hidden", "seen"])
+@pytest.mark.parametrize(("on", "is_seen"), [("group `<group.id>`", True), ("the cluster", False)])
 def test_workers_that_may_not_be_seen_are_not_said_to_be_dead(
-    scene: Scene, seen: list[Row], capsys: pytest.CaptureFixture[str]
+    scene: Scene, on: str, is_seen: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    prepare(scene, look, [("READ", "the topics"), *seen], exists=True)
+    prepare(scene, look, [("READ", "the topics"), ("DESCRIBE", on)], exists=True)
     console(["check", "liveness", "-w", str(scene.file(scene.shared))])
     out, err = capsys.readouterr()
-    assert ("no worker is alive" in out, "workers of orders live is not known" in err) == (bool(seen), not seen)
+    assert ("no worker is alive" in out, "workers of orders live is not known" in err) == (is_seen, not is_seen)
 
 
 def test_check_rights_on_topics_that_do_not_exist(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
