@@ -126,9 +126,8 @@ def test_partitions_added_since(zk: Tree) -> None:
     kinds = [step.action for step in found.steps]
     assert kinds.index(StepAction.CHANGE_CONTROLLER) < kinds.index(StepAction.STOP_BROKER)
     assert {step.partition for step in found.steps if step.action is StepAction.WRITE_FILE} == {1}
-    assert "ISR is full" in " ".join(
-        found.steps[kinds.index(StepAction.STOP_BROKER, kinds.index(StepAction.START_BROKER))].before
-    )
+    second = kinds.index(StepAction.STOP_BROKER, kinds.index(StepAction.START_BROKER))
+    assert "ISR is full" in " ".join(found.steps[second].before)
     zk.set_sizes(dict.fromkeys(larger, 5))
     found = plan(zk)
     assert methods(found) == {"orders": (RepairMethod.FILES, NEW)}
@@ -186,12 +185,8 @@ def test_refused(zk: Tree, change: str, reason: str) -> None:
         [gone] = [one for one in directories if one.startswith(f"broker-{leader}") and one.endswith("-0")]
         (zk.folder / gone).rename(zk.folder / "elsewhere")
     elif change == "twice":
-        other = (
-            directories[0]
-            .replace("logdir-2", "logdir-3")
-            .replace("logdir-1", "logdir-2")
-            .replace("logdir-3", "logdir-1")
-        )
+        broker, log_dir, name = directories[0].split("/")
+        other = f"{broker}/logdir-{3 - int(log_dir[-1])}/{name}"
         (zk.folder / other).mkdir()
         zk.set_id(other, ORDERS)
     else:
