@@ -44,7 +44,7 @@ class FollowedTopic:
     room: GroupRoom = field(default_factory=GroupRoom)
 
     def __post_init__(self) -> None:
-        self.states = TopicStates(self.spec.topic_type, self.worker, self.room)
+        self.states = TopicStates(self.spec.topic_type, room=self.room)
         self.lag: int | None = None
         self._stopping = threading.Event()
         self._ends: dict[tuple[str, int], int] = {}

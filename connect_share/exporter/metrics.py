@@ -20,7 +20,7 @@ from connect_share.exporter.followed_topic import FollowedTopic
 from connect_share.exporter.topic_states import FollowedGroup
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.records import TopicType
-from connect_share.model.status import State, StatusSnapshot
+from connect_share.model.status import State, StatusFold, StatusSnapshot
 
 MOST_CONNECTORS: Final = 10_000
 """Of each of the caller's own groups, and of all others together; each becomes a dozen series."""
@@ -135,7 +135,9 @@ class TopicMetrics(Collector):
         for states in groups.values():
             for topic_type, state in states.items():
                 _group_on_topic(families, self._topics[topic_type].spec.topic, state)
-        found = {group: each for group, states in groups.items() if (each := _Connectors.of(group, states)) is not None}
+        has_status = TopicType.STATUS in self._topics and self._topics[TopicType.STATUS].is_up
+        known = ((group, _Connectors.of(group, states, has_status=has_status)) for group, states in groups.items())
+        found = {group: each for group, each in known if each is not None}
         connectors = shares({group: len(each.names) for group, each in found.items()}, MOST_CONNECTORS, self._room.own)
         shown = {group: each.first(connectors[group]) for group, each in found.items()}
         tasks = shares({group: sum(map(len, each)) for group, each in shown.items()}, MOST_TASKS, self._room.own)
@@ -185,12 +187,14 @@ class _Connectors:
         self._status = status
 
     @classmethod
-    def of(cls, group: Group, states: Mapping[TopicType, FollowedGroup]) -> _Connectors | None:
-        """Return those of a group; ``None``: they are not known."""
+    def of(cls, group: Group, states: Mapping[TopicType, FollowedGroup], *, has_status: bool) -> _Connectors | None:
+        """Return those of a group; ``None``: they are not known. ``has_status``: the status topic is read."""
         config: ClusterConfigState | None = states[TopicType.CONFIG].state if TopicType.CONFIG in states else None
         status: StatusSnapshot | None = states[TopicType.STATUS].state if TopicType.STATUS in states else None
         if config is None and status is not None:
             return cls(group, status.connectors() | status.connectors_with_tasks(), None, status)
+        if has_status and TopicType.STATUS not in states:
+            status = StatusFold(group).snapshot()
         return None if config is None else cls(group, config.connectors(), config, status)
 
     def first(self, most: int) -> list[_ConnectorMetrics]:

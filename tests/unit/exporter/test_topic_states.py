@@ -201,12 +201,13 @@ def test_a_time_in_the_future_is_now_and_none_is_none() -> None:
 def test_a_task_that_no_worker_has_reported_is_unassigned() -> None:
     config = [record(f"g.{key}", CONFIGURED) for key in ("connector-a", "task-a-0", "task-a-1")]
     config.append(record("g.commit-a", b'{"tasks":2}'))
-    running = b'{"state":"RUNNING","worker_id":"w","generation":1}'
-    status = [record("g.status-task-a-0", running), record("g.status-task-a-7", running)]
-    text = answer(followed((TopicType.CONFIG, config), (TopicType.STATUS, status)))
-    assert shown(text)["kafka_connect_worker_task_count"] == {"g": 2}
-    for which, count in (("total", 2), ("running", 1), ("unassigned", 1)):
-        assert f'kafka_connect_worker_connector_{which}_task_count{{connector="a",group="g"}} {count}.0' in text
+    value = b'{"state":"RUNNING","worker_id":"w","generation":1}'
+    status = [record(f"g.status-task-a-{number}", value) for number in (0, 7)]
+    for statuses, running in ((status, 1), ([], 0)):  # none at all: the topic was lost
+        text = answer(followed((TopicType.CONFIG, config), (TopicType.STATUS, statuses)))
+        assert shown(text)["kafka_connect_worker_task_count"] == {"g": 2}
+        for which, count in (("total", 2), ("running", running), ("unassigned", 2 - running)):
+            assert f'kafka_connect_worker_connector_{which}_task_count{{connector="a",group="g"}} {count}.0' in text
 
 
 def test_a_store_counts_what_is_refused_from_the_beginning() -> None:
