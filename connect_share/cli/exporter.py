@@ -14,7 +14,7 @@ from connect_share.console.output import Output
 from connect_share.console.program import Command, stopped_by
 from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.workers import live_worker_ids
-from connect_share.errors import BrokerError, ConfigError
+from connect_share.errors import ConfigError, safe_text
 from connect_share.files import repeated
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import require_topics, topic_specs
@@ -61,9 +61,9 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
         shown = {str(each.group) for topic in topics for each in topic.states.groups() if each.group is not None}
         try:
             members = {group: len(ids) for group, ids in live_worker_ids(admin, shown).items()}
-        except BrokerError as error:
+        except Exception as error:  # noqa: BLE001 - what is shown would stand still for ever
             members = {}
-            _log.warning("The live members of the groups are not known: %s", error)
+            _log.warning("The live members of the groups are not known: %s", safe_text(error))
 
     with ExitStack() as stack:
         stopped = stack.enter_context(stopped_by(signal.SIGTERM))
@@ -83,6 +83,8 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
             topic.start()
         shown = f"[{host}]" if ":" in host else host
         out.note(f"metrics of {', '.join(sorted(topic_set.topics.values()))} on http://{shown}:{server.port}/metrics")
+        while not stopped.wait(0.5) and not all(topic.is_up for topic in topics):
+            pass  # their groups are asked for
         look()
         stack.enter_context(repeated(_MEMBERS_EVERY_S, look))
         stopped.wait()
