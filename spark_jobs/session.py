@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -231,10 +231,13 @@ def spark_session(app_name: str, *, master: str = MASTER) -> Iterator[SparkSessi
         ConfigError: PySpark is missing, or does not work with this Java.
     """
     require_spark()
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    running = SparkSession.getActiveSession()
-    if running is not None:
+    running = None
+    with suppress(PySparkException):  # there is none
+        running = SparkSession.active()  # of this thread or another
+    if running is not None and (is_connect(running) or running.sparkContext._jsc is not None):  # noqa: SLF001 - it may have ended
         yield running
         return
     builder = SparkSession.builder.appName(app_name)

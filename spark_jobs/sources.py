@@ -68,11 +68,6 @@ def _arrow(records: Iterable[Record]) -> Any:
     return pa.RecordBatch.from_arrays([pa.array(column, kind) for column, kind in columns], names=list(types))
 
 
-def _records(item: tuple[Reader, OffsetRange], *, timeout_s: float) -> Iterator[Record]:
-    reader, part = item
-    return reader.records([part], timeout_s)
-
-
 def read_kafka(
     spark: SparkSession,
     worker_config: WorkerConfig | Path | str,
@@ -126,4 +121,4 @@ def read_kafka(
     ]
     warn_of_missing_protection(spark)
     require_on_executors(spark)
-    return frame_of(spark, items, partial(_records, timeout_s=timeout_s))
+    return frame_of(spark, items, lambda item: item[0].records([item[1]], timeout_s))

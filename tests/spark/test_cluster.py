@@ -24,6 +24,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from hatchling.builders.sdist import SdistBuilder
 
 from connect_share.jar import JAR_NAME, jar_path
 from connect_share.jar.java_runtime import java_home_for_spark
@@ -133,6 +134,8 @@ def test_the_wheel_holds_the_product_and_the_jar_and_nothing_of_the_lab(wheel: P
     }
     assert {name for name in files if name.endswith(".py")} == modules
     assert not [name for name in files if "lab/" in name or "/drill" in name or "compatibility" in name]
+    source = {Path(each.relative_path).parts[0] for each in SdistBuilder(str(CHECKOUT)).recurse_included_files()}
+    assert source == {*product, "README.md", "pyproject.toml"}
 
 
 def test_pages_are_made_from_the_templates_in_the_wheel(wheel: Path, tmp_path: Path) -> None:
@@ -203,8 +206,8 @@ def cluster(tmp_path: Path, wheel: Path, bare_python: Path) -> Iterator[Cluster]
     # The JVMs live for seconds: the quick compiler and the small collector start soonest.
     quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     small += [f"spark.{role}.extraJavaOptions {quick}" for role in ("driver", "executor")]
-    both = ["spark.scheduler.minRegisteredResourcesRatio 1.0"]
-    conf = [*on, "spark.authenticate.secret for-this-test", *log, *small, *both]
+    small += ["spark.scheduler.minRegisteredResourcesRatio 1.0"]
+    conf = [*on, "spark.authenticate.secret for-this-test", *log, *small]
     (tmp_path / "spark.conf").write_text("\n".join(conf))
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "SPARK"))

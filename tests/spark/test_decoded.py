@@ -25,7 +25,7 @@ from connect_share.model.writable import session_key_record
 from connect_share.replay import replay_status
 from connect_share.sealing import TopicSeals
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from spark_jobs import decode, read_kafka, read_record_files
+from spark_jobs import decode, read_kafka
 from spark_jobs.decoded import DECODED, DECODED_VALUES
 from spark_jobs.sources import KAFKA_SOURCE
 from tests.lab.embedded.worker import worker_properties, write_properties
@@ -135,8 +135,11 @@ def test_each_record_is_a_row_with_what_its_key_and_its_status_say(spark: SparkS
     assert {row.removes for row in rows if row.connector == "removed"} == {True}
     assert [row.state for row in rows if row.connector == "odd"] == [None]
     value = b'{"state":"RUNNING","worker_id":"\\ud800","generation":1}'
-    strange = spark.createDataFrame([("t", 0, 0, 2**62, b"status-task-c-0", value, None)], KAFKA_SOURCE)
-    assert [(row.timestamp, row.worker_id) for row in decode(strange).collect()] == [(None, "\\ud800")]
+    strange = [("t", 0, 0, 2**62, b"status-task-c-0", value, None), ("t", 3, 5, -1, None, b"", None)]
+    late, bare = decode(spark.createDataFrame(strange, KAFKA_SOURCE)).collect()
+    assert (late.timestamp, late.worker_id) == (None, "\\ud800")
+    found = [value for value in bare if value is not None]  # of a record without a key and a time
+    assert found == ["t", 3, 5, False, False, 0, 0]
 
 
 def test_values_are_given_when_they_are_asked_for_and_sealed_ones_are_not(
@@ -179,14 +182,6 @@ def test_the_example_answers_its_five_questions(spark: SparkSession, shared_set:
     assert resting == [{"group": "ill", "connector": "orders", "state": "PAUSED"}]
     assert sum(row["records"] for row in written) == sum(map(len, shared_set.records.values()))
     assert len({row["hour"] for row in written}) == 1
-
-
-def test_what_has_no_key_and_no_time_is_a_row(spark: SparkSession, tmp_path: Path) -> None:
-    write_record_file(tmp_path / "a.avro", {}, [encoded([Record("t", 3, 5, -1, None, b"")])])
-    (row,) = decode(read_record_files(spark, [tmp_path / "a.avro"])).collect()
-    found = {name: value for name, value in row.asDict().items() if value is not None}
-    places = {"topic": "t", "partition": 3, "offset": 5}
-    assert found == {**places, "removes": False, "sealed": False, "key_bytes": 0, "value_bytes": 0}
 
 
 def test_the_examples_of_pages(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -111,7 +112,6 @@ def test_what_jobs_carry_is_in_no_column_plan_or_option(spark: SparkSession, mon
     settings, number = ClientSettings({"sasl.password": SECRET}), next(tasks._numbers) + 1
     found = run_as_tasks(spark, [(settings, n) for n in range(3)], itemgetter(1), progress=Silent(), what="telling")
     assert found == [0, 1, 2]
-    assert _run(spark, []) == []
     (frame,) = frames
     assert frame.schema.simpleString() == f"struct<{RESULTS.replace(' ', ':').replace(',:', ',')}>"
     plans = frame._jdf.queryExecution().toString()
@@ -161,6 +161,12 @@ assert "pyspark" not in sys.modules
     assert done.stdout.strip() == (
         "Spark needs pyspark, pandas, which are not installed here: pip install pyspark pyarrow pandas numpy"
     ), done.stderr
+
+
+def test_a_session_of_another_thread_is_used_and_left_alone(spark: SparkSession) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(session.spark_session("in a thread")(bool)).result()
+    assert spark.range(1).count() == 1
 
 
 def test_texts_have_one_hash_in_all_workers(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,6 @@ def test_each_prediction_is_made_without_the_size_it_is_about() -> None:
 
 
 def test_only_cold_starts_of_ours_on_topics_the_model_knows_are_fitted() -> None:
-
     size = SIZES[0]
     result = StartupResult(
         scenarios=[PLANS["kip"].scenario, PLANS["zstd"].scenario, PLANS["transactions"].scenario],
@@ -182,6 +181,3 @@ def test_what_is_written_to_a_cluster_is_said_first() -> None:
     assert "about 24,000 made-up records, 35.7 MB, at most 35.7 MB at a time" in text
     assert "4 such topics are there (connect-share-benchmark-a" in text
     assert "secret" not in text
-    with_java = "\n".join(announcement(connection, plans, {"java-dedicated"}, []))
-    assert "about 48,000 made-up records" in with_java
-    assert "such topics" not in with_java

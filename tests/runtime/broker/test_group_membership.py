@@ -175,10 +175,9 @@ def test_a_member_without_a_coordinator_stops_and_starts_again_with_it(
 
 
 def test_a_member_that_was_never_started_ends(shared: Any, stack: ExitStack) -> None:
-    worker = shared.sharing(shared.group)
     config = MemoryConfigBackingStore()
     threads = threading.active_count()
-    member = ConnectGroupMember(worker, config, Idle(), worker_url="http://localhost:1/")
+    member = ConnectGroupMember(shared.sharing(shared.group), config, Idle(), worker_url="http://localhost:1/")
     member.stop()
     assert threading.active_count() == threads
 
