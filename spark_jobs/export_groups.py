@@ -70,8 +70,7 @@ def read_slice(read: SectionRead) -> list[SectionPart]:
 
 def read_with(spark: SparkSession, reads: Sequence[SectionRead], progress: Progress) -> Iterator[SectionPart]:
     """Yield what reads give, in their order; a wave of tasks at a time, so that the driver's memory is bounded."""
-    jobs, width = slices(reads), _WAVES * task_slots(spark)
-    for wave in batches(jobs, width):
+    for wave in batches(slices(reads), lambda: _WAVES * task_slots(spark)):
         for parts in run_as_tasks(spark, wave, read_slice, progress=Silent(), what="reading slices"):
             yield from parts
         progress.advance(sum(map(_offsets, wave)))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from connect_share.errors import BrokerError, ConfigError, ConnectShareError, TopicMissingError
@@ -90,8 +91,6 @@ def test_what_executors_lack_is_named_before_anything_starts(
 
 
 def test_other_failures_keep_their_first_line() -> None:
-    from pyspark.errors import PySparkException
-
     with pytest.raises(ConnectShareError, match=r"copying: .*ExecutorLostFailure"), failures_explained("copying"):
         raise PySparkException("Job aborted: Lost task 0.3 in stage 1.0: ExecutorLostFailure\n\tat java.lang.X")
 

@@ -412,7 +412,7 @@ def test_what_ended_the_membership_ends_the_wait_and_is_said_once(make: Make) ->
     assert [str(error) for error in said] == ["gone"]
 
 
-def test_a_runner_runs_once_and_is_stopped_at_any_moment(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runner_runs_once_and_is_stopped_at_any_moment(make: Make, kafka: MemoryKafka, monkeypatch: Any) -> None:
     monkeypatch.setattr(RunningSource, "start", MagicMock(side_effect=RuntimeError("can't start new thread")))
     with make() as runner:
         put(runner, "c", connector_class="Words", words="a")
@@ -422,6 +422,8 @@ def test_a_runner_runs_once_and_is_stopped_at_any_moment(make: Make, monkeypatch
             runner.start()
         assert runner.restart_task(ConnectorTaskId("c", 0))
         await_states(runner, "c", "RUNNING", "RUNNING")
+        with ThreadPoolExecutor(1) as pool, kafka.lock:  # who asks for it may hold what an apply waits for
+            assert pool.submit(runner.storage.offsets.positions).result(20).keys() == {0}
     runner = make()
     monkeypatch.setattr(SoleMember, "start", lambda _: runner.stop())
     with pytest.raises(StoreClosedError, match="closed while it started"):
