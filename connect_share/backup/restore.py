@@ -138,7 +138,7 @@ class BackedUpValues:
             if opened is not None:
                 yield topic_type, original, opened
         config = self._openers.get(TopicType.CONFIG)
-        for missing in [] if config is None else config.seals.missing_keys(insists=False):
+        for missing in [] if config is None else config.seals.missing_keys():
             raise RestoreRejectedError(
                 f"in the backup {missing}, which the worker file does not have: give it that key in {KEYS_PROPERTY}, behind "
                 "those that are there. Nothing was written"

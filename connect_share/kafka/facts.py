@@ -219,7 +219,7 @@ def require_keys_of(
     looks = {group: each.looks for group, each in seals.items()}
     for group, each in seals.items():
         if group != own or worker.keys_in_use is not None or not worker.says_sealing:
-            each.end_start()
+            each.end_start(starts=False)
     return {group: sealed for group, (sealed, living) in looks.items() if sealed == living > 0}
 
 

@@ -98,9 +98,10 @@ class TopicSeals:
         used = keys if self.refuses and mode is not SealingMode.OFF else None
         self._mode = mode
         self._cipher = None if used is None else Cipher(used, topic_type)
+        self._ids: tuple[int, ...] = () if used is None else used.ids
         self._numbers = count(1)
         self.freshness: Freshness = Freshness()
-        self._unknown = ""  # where a value lies whose key is not here
+        self._unknown: dict[Refusal, str] = {}  # where a value lies whose key is not here, or another one
         self.opens: bool = False
         # On the config topic: keys with a value under another key than the first one, and the ids that were announced.
         self._under_others: set[bytes] = set()
@@ -156,8 +157,12 @@ class TopicSeals:
             return None
         opened = self._cipher.open(key, value)
         if not isinstance(opened, Opened):  # of an enum's member it would take longer than all other questions here
-            if opened is Refusal.UNKNOWN_KEY and not self._unknown:
-                self._unknown = f"{record.place} is sealed with key {key_id(value)}"
+            if opened is not Refusal.MALFORMED and opened not in self._unknown:
+                unknown, other = opened is Refusal.UNKNOWN_KEY, "another one under this id: put that of the group there"
+                self._unknown[opened] = (
+                    f"{record.place} is sealed with key {key_id(value)}, and no value of the group opens, but "
+                    f"{KEYS_PROPERTY} has {self._only() if unknown else other}"
+                )
             self._refuse(record, opened)
             return None
         self.opens = True
@@ -223,24 +228,17 @@ class TopicSeals:
         looks = self._looks or {}
         return sum(place is not None for place in looks.values()), len(looks)
 
-    def missing_keys(self, *, insists: bool = True) -> list[str]:
-        """Return why the keys are not all that the group uses; arguments as of :meth:`end_start`."""
-        if self._cipher is None:
-            return []
-        missing = [
-            f"{place} says that the group uses key {number}"
-            for number, place in self._announced.values()
-            if number not in self._cipher.keys.ids
-        ]
-        if self._unknown and insists and not self.opens:
-            missing.append(f"{self._unknown}, and no value of the group opens")
-        return missing
+    def missing_keys(self) -> list[str]:
+        """Return where the group says that it uses keys which are not here."""
+        missing = [(number, place) for number, place in self._announced.values() if number not in self._ids]
+        return [f"{place} says that the group uses key {number}" for number, place in missing]
 
-    def end_start(self, *, insists: bool = True) -> None:
+    def end_start(self, *, insists: bool = True, starts: bool = True) -> None:
         """Take note that the topic was read to its end for the first time.
 
         Args:
             insists: nothing else says that the keys are those of the group.
+            starts: what nothing but forged records are of is not started; commands repair it.
 
         Raises:
             ConfigError: a key that the group uses is not here: the group would look as if it had no connectors, or half of
@@ -261,14 +259,14 @@ class TopicSeals:
             _log.error(
                 "Refused %d record(s), such as that at %s: %s", self.refused.total(), sealed[-1], Refusal.NO_KEYS.value
             )
-        missing = self.missing_keys(insists=insists)
-        if missing and self._cipher is not None:
-            stranger = _STRANGER if self._unknown and missing[0].startswith(self._unknown) else ""
-            raise ConfigError(
-                f"{missing[0]}, but {KEYS_PROPERTY} has only {', '.join(map(str, self._cipher.keys.ids))}: put the missing "
-                f"key behind those that are there{stranger}",
-                property_name=KEYS_PROPERTY,
-            )
+        for missing in self.missing_keys():
+            raise ConfigError(f"{missing}, but {KEYS_PROPERTY} has {self._only()}", property_name=KEYS_PROPERTY)
+        for reason, text in self._unknown.items():
+            if insists and not self.opens and (starts or reason is Refusal.UNKNOWN_KEY):
+                raise ConfigError(f"{text}{_STRANGER}", property_name=KEYS_PROPERTY)
+
+    def _only(self) -> str:
+        return f"only {', '.join(map(str, self._ids))}: put the missing key behind those that are there"
 
     def _look(self, record: Record, key: bytes) -> None:
         assert self._looks is not None  # noqa: S101 - asked by the caller

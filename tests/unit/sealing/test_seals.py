@@ -267,6 +267,12 @@ def test_a_start_ends_if_nothing_opens_and_one_record_of_a_stranger_does_not_end
     step.end_start()
     assert taken(step, stranger) == "UNKNOWN_KEY"
     step.end_start()
+    step, wrong = seals(topic_type), sealed(record(key), topic_type, keys=KeyRing([(7, bytes(32))]))
+    assert taken(step, wrong) == "FORGED"
+    with pytest.raises(
+        ConfigError, match="keys has another one under this id: put that of the group there; if the group"
+    ):
+        step.end_start()
 
 
 def started(log: Iterable[Record], *ids: int) -> TopicSeals:

@@ -170,10 +170,11 @@ final class SealedTopics {
             }
             byte[] key = bytes(record.key());
             Seal.Opened opened = seal.open(type, key, value);
-            if (opened.refusal == Refusal.UNKNOWN_KEY && type == TopicType.CONFIG) {
-                keysInUse.unknown(missing(place(record) + " is sealed with key " + Seal.keyId(value) + ", and no value of the group opens")
-                    + "; if the group never had it, another writer's record keeps it from starting: write null under its key, and let the "
-                    + "cleaner take it");
+            if ((opened.refusal == Refusal.UNKNOWN_KEY || opened.refusal == Refusal.FORGED) && type == TopicType.CONFIG) {
+                keysInUse.unknown(place(record) + " is sealed with key " + Seal.keyId(value) + ", and no value of the group opens, but "
+                    + Settings.SEALING_KEYS + " has " + (opened.refusal == Refusal.UNKNOWN_KEY ? only()
+                        : "another one under this id: put that of the group there") + "; if the group never had it, another writer's "
+                    + "record keeps it from starting: write null under its key, and let the cleaner take it");
             }
             if (opened.refusal != null) {
                 return refused(record, opened.refusal, counters);
@@ -205,7 +206,8 @@ final class SealedTopics {
 
         private void noteKey(ConsumerRecord<Object, Object> record, String original, byte[] value, boolean removal) {
             String id = keysInUse.see(original, ByteBuffer.wrap(value).getInt(1), removal);
-            String objection = id == null ? null : missing(place(record) + " says that the group uses key " + id);
+            String objection = id == null ? null
+                : place(record) + " says that the group uses key " + id + ", but " + Settings.SEALING_KEYS + " has " + only();
             if (original.startsWith(KeysInUse.ANNOUNCED)) {
                 objections.say(original, objection);
             }
@@ -228,9 +230,8 @@ final class SealedTopics {
         return known == null ? given : Long.valueOf(Math.max(System.currentTimeMillis(), known + 1));
     }
 
-    private String missing(String found) {
-        return found + ", but " + Settings.SEALING_KEYS + " has only " + settings.sealingKeys.ids()
-            + ": put the missing key behind those that are there";
+    private String only() {
+        return "only " + settings.sealingKeys.ids() + ": put the missing key behind those that are there";
     }
 
     private static ByteBuffer placed(int partition, ByteBuffer name) {

@@ -157,16 +157,6 @@ final class SealChecks {
         }
     }
 
-    /** What is not the group's is foreign as ever, whatever is in it. */
-    public static void foreignRecords() throws Exception {
-        try (Worker worker = worker()) {
-            equal(worker.first.onConsume(poll(read(Worker.CONFIG, 0, 0, "other.connector-x", sealed(keys(9), 0, "other.connector-x", VALUE, 1)),
-                read(Worker.CONFIG, 0, 1, "connector-x", null))).count(), 0, "foreign");
-            equal(LifeChecks.counter(Worker.CONFIG, "ForeignRecords"), 2L, "foreign");
-            equal(LifeChecks.counter(Worker.CONFIG, "RefusedRecords"), 0L, "foreign");
-        }
-    }
-
     /** Each value counts once, and none that is older; on the config topic the position moves all the same. */
     public static void replays() throws Exception {
         long now = 1_790_000_000_000L;
@@ -238,9 +228,6 @@ final class SealChecks {
                     same(worker.first.onSend(toSend(Worker.TOPICS[type], Worker.goodKey(Worker.TOPICS[type], "x"), VALUE)).value(), VALUE, type);
                     acceptedPlain(worker.first, type, VALUE);
                     refuses(worker.first, type, sealed(SEVEN, type, ownKey(type, "x"), VALUE, 1), "is sealed, and this worker has no keys");
-                    // At the start, too: a worker without keys may be beside sealed groups for good.
-                    equal(worker.first.onConsume(poll(read(Worker.TOPICS[type], 0, 1, ownKey(type, "x"),
-                        sealed(keys(9), type, ownKey(type, "x"), VALUE, 1)))).count(), 0, "start");
                 }
             }
         }
@@ -303,6 +290,11 @@ final class SealChecks {
                     exits(opens);
                 }
             }
+        }
+        try (Worker worker = worker()) {
+            later(worker.first, read(Worker.CONFIG, 0, 1, ownKey(0, "x"), sealed(SEVEN, 0, ownKey(0, "y"), VALUE, 1)));
+            String said = stops(() -> worker.first.onSend(toSend(Worker.CONFIG, "connector-x", VALUE)), "forged").getMessage();
+            that(said.contains(KEYS + " has another one under this id: put that of the group there; if the group never had it"), said);
         }
         // What the group removes under an announcement's key, and is none, stops nothing; other refusals neither, not at the start.
         try (Worker worker = worker()) {
