@@ -35,11 +35,13 @@ from connect_share.worker_config.config_providers import (
     has_reference,
     resolve_variables,
 )
+from connect_share.worker_config.override_policy import RULES_PROPERTY
 from connect_share.worker_config.properties import DISTRIBUTED, load_properties, other_file, read_whole
 from connect_share.worker_config.secret_values import clear_text_secrets
 from connect_share.worker_config.strimzi import load_kafka_connect, names_in
 
 SHARING_PROPERTY: Final = "connect.management.topic.sharing.support"
+_OURS: Final = (SHARING_PROPERTY, SEALING_PROPERTY, KEYS_PROPERTY, RULES_PROPERTY)
 CREATION_PROPERTY: Final = "internal.topics.automatic.creation.enable"
 TOPIC_PROPERTIES: Final[Mapping[TopicType, str]] = {
     TopicType.CONFIG: "config.storage.topic",
@@ -243,6 +245,9 @@ class WorkerConfig(BaseModel):
             "sharing_enabled": _shares(resolved),
             "originals": resolved,
         }
+        for name in resolved:
+            if name.startswith(("connect.management.topic.sharing.", "connectshare.")) and name not in _OURS:
+                raise refusal(name, f"is no property of topic sharing; there are {listed(_OURS)}")
         text = resolved.get(KEYS_PROPERTY, "").strip(BLANKS)
         values["sealing_keys"] = keys = _sealing_keys(text) if text else None
         if keys is None and KEYS_PROPERTY in resolved and not resolved.get(SEALING_PROPERTY, "").strip(BLANKS):

@@ -81,6 +81,8 @@ def test_a_right_file_has_no_findings(properties: dict[str, str]) -> None:
         ({"group.id": "a/b", SHARING_PROPERTY: None}, [("error", "group.id"), ("error", SHARING_PROPERTY)]),
         ({"group.id": None}, [("error", "group.id")]),
         ({"group.id": "a\xa0"}, [("error", "group.id")]),
+        ({f"{SHARING_PROPERTY}ed": "enabled"}, [("error", f"{SHARING_PROPERTY}ed")]),
+        ({f"{RULES_PROPERTY}s": "None"}, [("error", f"{RULES_PROPERTY}s")]),
         ({SHARING_PROPERTY: "enabled\u3000"}, [("error", SHARING_PROPERTY)]),
         ({"group.id": "\0a\x1f", SHARING_PROPERTY: "\x01enabled"}, []),
         (

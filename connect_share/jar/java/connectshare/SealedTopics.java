@@ -52,17 +52,14 @@ final class SealedTopics {
         }
     }
 
-    /**
-     * Returns a value as it goes to a topic: without keys as it is, else sealed, a removal too.
-     *
-     * @throws KeysMissing the group looks sealed, and this worker has no keys
-     */
-    Object outgoing(TopicType type, Object wireKey, Object value) throws GeneralSecurityException, KeysMissing {
+    /** Returns why nothing may be written: the group looks sealed, and its keys are not here. Null: it may. */
+    String objection() {
+        return seal != null ? keysInUse.objection() : configs.objection();
+    }
+
+    /** Returns a value as it goes to a topic: without keys as it is, else sealed, a removal too. */
+    Object outgoing(TopicType type, Object wireKey, Object value) throws GeneralSecurityException {
         Object written = value == null && type == TopicType.CONFIG ? JSON_NULL.clone() : value;
-        String objection = seal != null ? keysInUse.objection() : configs.objection();
-        if (objection != null) {
-            throw new KeysMissing(objection);
-        }
         if (seal == null) {
             return written;
         }
@@ -272,14 +269,5 @@ final class SealedTopics {
 
     private static String place(ConsumerRecord<?, ?> record) {
         return record.topic() + "[" + record.partition() + "]@" + record.offset();
-    }
-
-    /** The worker has just begun, and the keys of its group, or one of them, are not in its file. */
-    static final class KeysMissing extends Exception {
-        private static final long serialVersionUID = 1L;
-
-        KeysMissing(String message) {
-            super(message);
-        }
     }
 }

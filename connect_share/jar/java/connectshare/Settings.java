@@ -16,6 +16,7 @@ final class Settings {
     static final String SHARING = "connect.management.topic.sharing.support";
     static final String SEALING = "connect.management.topic.sharing.encryption";
     static final String SEALING_KEYS = SEALING + ".keys";
+    private static final List<String> OURS = Arrays.asList(SHARING, SEALING, SEALING_KEYS, TopicSharingOverridePolicy.RULES);
     static final String INTERCEPTORS = "interceptor.classes";
     static final String POLICY = "connector.client.config.override.policy";
     private static final String EXACTLY_ONCE = "exactly.once.source.support";
@@ -78,6 +79,13 @@ final class Settings {
      * @throws ConfigException something is missing or wrong; says what to do
      */
     static Settings of(Map<String, ?> properties) {
+        for (String name : properties.keySet()) {
+            boolean ours = name.startsWith("connect.management.topic.sharing.") || name.startsWith("connectshare.");
+            if (ours && !OURS.contains(name)) {
+                throw new ConfigException(Texts.shown(name) + " is no property of topic sharing; there are "
+                    + String.join(", ", OURS));
+            }
+        }
         KeyRing keys = keys(properties);
         SealingMode sealing = sealing(properties, keys);
         if (!flag(properties)) {
@@ -155,15 +163,12 @@ final class Settings {
         return mode;
     }
 
-    static boolean flag(Map<String, ?> properties) {
+    private static boolean flag(Map<String, ?> properties) {
         String word = text(properties, SHARING).toLowerCase(Locale.ROOT);
-        if (word.isEmpty() || word.equals("disabled")) {
-            return false;
+        if (!word.isEmpty() && !word.equals("disabled") && !word.equals("enabled")) {
+            throw new ConfigException(SHARING + " has to be enabled or disabled");
         }
-        if (word.equals("enabled")) {
-            return true;
-        }
-        throw new ConfigException(SHARING + " has to be enabled or disabled");
+        return word.equals("enabled");
     }
 
     private static void requireOnce(Map<String, ?> properties, String name) {

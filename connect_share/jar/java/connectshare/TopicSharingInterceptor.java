@@ -103,13 +103,15 @@ public final class TopicSharingInterceptor
     }
 
     private Object sealed(TopicType type, Object key, Object value) {
+        String objection = sharing.sealed.objection();
+        if (objection != null) {
+            throw latch.close(objection, null);
+        }
         try {
             if (ofWorker) {
                 sharing.sealed.announceKeys(sharing.keys, sharing.settings.configTopic(), announcer);
             }
             return sharing.sealed.outgoing(type, key, value);
-        } catch (SealedTopics.KeysMissing missing) {
-            throw latch.close(missing.getMessage(), null);
         } catch (GeneralSecurityException | IllegalStateException trouble) {
             throw latch.close("a value could not be sealed", trouble);
         } catch (Exception trouble) {

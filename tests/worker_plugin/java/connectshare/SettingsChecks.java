@@ -38,6 +38,8 @@ final class SettingsChecks {
             {"status.storage.topic", Worker.CONFIG, "each needs a topic of its own"},
             {"offset.storage.topic", Worker.STATUS + " ", "each needs a topic of its own"},
             {SHARING, "true", "has to be enabled or disabled"},
+            {"connect.management.topic.sharing.encryption.key", "1:x", "encryption.key is no property of topic sharing; there are "},
+            {"connectshare.overide.policy", "None", "connectshare.overide.policy is no property of topic sharing"},
             {SHARING, "enable", "has to be enabled or disabled"},
             {"interceptor.classes", NAME + "," + NAME, "2 times; it has to be there once"},
             {"interceptor.classes", " " + NAME + " , x.Y ," + NAME, "2 times; it has to be there once"},
