@@ -197,7 +197,14 @@ def test_a_strangers_key_stops_nobody_and_one_of_the_group_who_lacks_it(
         assert [each["offset"] for each in worker.rest.offsets("my.conn")] == [{"position": 4}]
     when_possible(lambda: worker.rest.pause("my.conn"))
     worker.rest.await_state("my.conn", "PAUSED")
-    assert log.count("Topic sharing stopped") == 0
+    joined = log.joins
+    for keys, words in ((key_text(8), "no value of the group opens"), ("", "the worker file has no line")):
+        lines = properties(sources, keys) if keys else sources.topics.properties(sources.group)
+        lacking = worker_factory({**lines, **more}, version=version, class_path=JAR, wait=False)
+        await_that(lacking.log, lambda text: "in herder work thread, exiting" in text, what="given up", timeout_s=120)
+        assert words in lacking.log()
+        lacking.kill()
+    assert (log.joins, log.count("Topic sharing stopped")) == (joined, 0)
     worker.kill()
 
     late = worker_factory({**properties(sources), **more}, version=version, class_path=JAR)

@@ -78,19 +78,6 @@ final class SendChecks {
         }
     }
 
-    /** Topics of others pass as they are, whatever is in them. */
-    public static void otherTopics() {
-        try (Worker worker = new Worker()) {
-            for (String topic : new String[] {Worker.OTHER, "", "shared-config", "shared-configs2", "SHARED-CONFIGS", "shared-configs "}) {
-                for (Object key : Worker.HOSTILE_KEYS) {
-                    ProducerRecord<Object, Object> record = toSend(topic, key, null);
-                    same(worker.first.onSend(record), record, topic);
-                }
-            }
-            Worker.alive(worker.first, "after");
-        }
-    }
-
     /** Nothing of a broken record gets through, nor an exception. */
     public static void brokenRecords() {
         for (int i = 0; i < 4; i++) {
