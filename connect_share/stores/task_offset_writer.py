@@ -160,16 +160,12 @@ class TaskOffsetWriter:
             WriteError: the producer failed, took nothing for 60 s, or its transaction took too long; names the topic.
             NotStartedError: not claimed.
         """
-        self._check(topic, value, key)
-        more: dict[str, Any] = {}
-        if partition is not None:
-            more["partition"] = self._number(partition, _PARTITIONS, "partition")
-        if timestamp_ms is not None:
-            more["timestamp"] = self._number(timestamp_ms, _TIMESTAMPS, "timestamp")
-        if headers:
-            if not isinstance(headers, Sequence) or not all(_is_header(each) for each in headers):
-                raise ValueFormatError(f"headers of {self._record} have to be pairs of text, and bytes or None")
-            more["headers"] = list(headers)
+        if topic == self._store.topic:
+            raise UsageError(
+                f"{self._record} cannot go to the topic of the task's own offsets: with exactly-once Connect refuses it"
+            )
+        given = {"partition": partition, "timestamp_ms": timestamp_ms, "headers": headers}
+        more = more_of_record(self._record, topic, value, key, **given)
         try:
             self._producer.send(topic, value, key, more)
         except WriteError as error:
@@ -256,21 +252,25 @@ class TaskOffsetWriter:
             f"task {self._shown}: {error.__cause__ or error}; claim again and go on from the stored offsets"
         )
 
-    def _number(self, given: object, allowed: range, what: str) -> int:
-        if not is_integer(given) or given not in allowed:
-            raise ValueFormatError(f"the {what} of {self._record} has to be a number from {allowed.start}")
-        return given
 
-    def _check(self, topic: object, value: object, key: object) -> None:
-        whose = self._record
-        if topic == self._store.topic:
-            raise UsageError(
-                f"{whose} cannot go to the topic of the task's own offsets: with exactly-once Connect refuses it"
-            )
-        if not isinstance(topic, str) or not is_topic_name(topic):
-            raise ValueFormatError(f"{whose} has a topic that no topic can be named")
-        if not all(part is None or isinstance(part, bytes) for part in (key, value)):
-            raise ValueFormatError(f"key and value of {whose} have to be bytes or None")
+def more_of_record(
+    whose: str, topic: object, value: object, key: object, *, partition: object, timestamp_ms: object, headers: object
+) -> dict[str, Any]:
+    """Return what a producer is given beside topic, value and key; ``ValueFormatError``: these make no record."""
+    if not isinstance(topic, str) or not is_topic_name(topic):
+        raise ValueFormatError(f"{whose} has a topic that no topic can be named")
+    if not all(part is None or isinstance(part, bytes) for part in (key, value)):
+        raise ValueFormatError(f"key and value of {whose} have to be bytes or None")
+    more: dict[str, Any] = {}
+    for what, given, allowed in (("partition", partition, _PARTITIONS), ("timestamp", timestamp_ms, _TIMESTAMPS)):
+        if given is not None and (not is_integer(given) or given not in allowed):
+            raise ValueFormatError(f"the {what} of {whose} has to be a number from {allowed.start}")
+        more |= {} if given is None else {what: given}
+    if headers:
+        if not isinstance(headers, Sequence) or not all(_is_header(each) for each in headers):
+            raise ValueFormatError(f"headers of {whose} have to be pairs of text, and bytes or None")
+        more["headers"] = list(headers)
+    return more
 
 
 def _is_header(given: object) -> bool:

@@ -24,6 +24,7 @@ from connect_share.model.status import State, TopicStatus
 from connect_share.storage import ConnectStorage
 from connect_share.stores.connector_offsets import connector_client_settings
 from connect_share.stores.offsets import OffsetStorageWriter
+from connect_share.stores.task_offset_writer import more_of_record
 from connect_share.tasks.connectors import (
     RetriableError,
     SinkTask,
@@ -185,13 +186,11 @@ class _AcknowledgedWriter:
         self._closed = False
 
     def send(self, topic: str, value: bytes | None, key: bytes | None, **more: Any) -> None:
-        place: Any = {"partition": -1 if more["partition"] is None else more["partition"]}
-        place |= {"timestamp": more["timestamp_ms"] or 0, "headers": [*more["headers"]]}
-        place |= {"on_delivery": self._on_delivery}
+        more = more_of_record("a record of this task", topic, value, key, **more) | {"on_delivery": self._on_delivery}
         while True:  # as with Java's workers that takes as long as it takes, and so does what follows
             self._check()
             with suppress(BufferError):
-                return client.produce(self._producer, Deadline.after(0), topic, value, key, **place)
+                return client.produce(self._producer, Deadline.after(0), topic, value, key, **more)
             self._producer.poll(_IDLE_S)
 
     def commit(self) -> None:
