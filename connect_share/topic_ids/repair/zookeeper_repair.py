@@ -372,7 +372,7 @@ def _await_isr(backup: ZnodeBackup, session: ZooKeeper, report: Report, wait_s: 
         now = session.authority()
         short = [
             f"{name}-{number}"
-            for name in (one.topic for one in backup.changes)
+            for name in (one.topic for one in backup.changes if one.topic in now.topics)
             for number, one in sorted(now.topics[name].partitions.items())
             if (name, number) not in later and not set(one.isr) >= set(one.replicas)
         ]
