@@ -20,6 +20,12 @@ def site(broker: Any, unique: str, tmp_path: Path) -> Site:
 
 
 @pytest.fixture
+def few_topics(own_broker: Any, unique: str, tmp_path: Path) -> Site:
+    """For ``discover``, which looks at every topic that there is: on the shared broker at those of all tests."""
+    return Site(own_broker.bootstrap_servers, unique, tmp_path)
+
+
+@pytest.fixture
 def printed(request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Printed]:
     """Run commands that were printed; at the end all that docs/remedies.md gives to the test have to be among them."""
     node, folder = request.node, Path(__file__).parents[1]

@@ -131,14 +131,12 @@ def discovered(site: Site, call: Call) -> dict[str, Any]:
     return dict(row)
 
 
-def test_old_topics_stay_as_long_as_is_said(site: Site, call: Call) -> None:
-    plan, name = site.folder / "plan.json", site.name  # a connector that no other test has
-    site.create("own")
+def test_old_topics_stay_as_long_as_is_said(few_topics: Site, call: Call) -> None:
+    site = few_topics
+    plan = site.folder / "plan.json"
     site.create("shared", SHARED_PARTITIONS)
-    proof = json.dumps({"properties": {"connector.class": "org.acme.Source", "name": name}})
-    site.lay_down("own", TopicType.CONFIG, [pair(f"connector-{name}", proof)])
-    site.lay_group("own", name=name)
-    source = site.worker_file("own", "orders", sharing=False)
+    source = site.small_source()
+    site.lay_down("own", TopicType.CONFIG, [pair("connector-a.b", '{"properties":{"connector.class":"a.B"}}')])
     assert OLD_TOPICS in run("plan", "-w", source, "--to-worker-config", site.shared(), "-o", plan)[1]
     assert f"{OLD_TOPICS}. `plan`, `cutover` and `discover` print this." in Path("docs/cutting-over.md").read_text(
         "utf-8"
@@ -157,7 +155,7 @@ def test_old_topics_stay_as_long_as_is_said(site: Site, call: Call) -> None:
         delete_known(admin, *(site.topic("own", topic_type) for topic_type in TopicType))
     for command in ("rollback", "unseal"):
         assert run(command, plan, "--yes")[0] == 1
-    for file, connectors in ((site.shared(), {name}), (source, set())):
+    for file, connectors in ((site.shared(), {"a.b"}), (source, set())):
         with ConnectStorage(WorkerConfig.from_file(file), allow_empty=True) as storage:
             assert storage.config.snapshot().connectors() == connectors
 
@@ -326,7 +324,8 @@ def carry_out(site: Site, command: str | None) -> None:
         admin.alter_topic_configs(site.topic("own", TopicType.CONFIG), changes)
 
 
-def test_checks_know_a_closed_topic_and_find_one_that_was_opened(site: Site, call: Call) -> None:
+def test_checks_know_a_closed_topic_and_find_one_that_was_opened(few_topics: Site, call: Call) -> None:
+    site = few_topics
     source, plan = moved_out(site)
     topic = site.topic("own", TopicType.CONFIG)
 
