@@ -156,14 +156,14 @@ class ClusterGroupId(str):
             return value
         if not value:
             objection = "it is empty"
-        elif not _LEGAL_ID.fullmatch(value):
+        elif not isinstance(value, str) or not _LEGAL_ID.fullmatch(value):
             objection = "only the characters A-Z a-z 0-9 . _ - are allowed"
         elif found := _FORBIDDEN.search(value):
             where = "it starts with" if found.start(1) == 0 else "after a dot it goes on with"
             objection = f"{where} {found[1]!r}, which is how keys of Connect begin"
         else:
             return super().__new__(cls, value)
-        shown = repr(value) if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]!r}..."
+        shown = repr(value) if len(str(value)) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]!r}..."
         raise InvalidClusterGroupIdError(f"{shown} cannot be a cluster group id: {objection}; choose another group.id")
 
     @property

@@ -90,6 +90,10 @@ class KeyPlaces:
         found[partition] = kept_as(record)
         return counting(found.values(), self.partitions())
 
+    def has_several(self, key: bytes) -> bool:
+        """Return whether an original key has records in several partitions."""
+        return key in self._several
+
     def living(self, key: bytes) -> set[int]:
         """Return the partitions in which an original key has a living record."""
         if key in self._several:
@@ -130,8 +134,7 @@ class KeyPlaces:
     def is_replaced(self, key: bytes, record: Record) -> bool:
         """Return whether a record lies in another partition than the record of its original key that counts."""
         found = self._several.get(key)
-        counts = None if found is None else counting(found.values(), self.partitions())
-        return counts is not None and counts.partition != record.partition
+        return found is not None and counting(found.values(), self.partitions()).partition != record.partition
 
     def replaced(self) -> dict[int, frozenset[bytes]]:
         """Return for each partition the original keys whose record that counts lies in another one."""

@@ -50,7 +50,7 @@ def connector_config_record(connector: str, properties: Mapping[str, str | None]
 
 def task_config_records(connector: str, configs: Iterable[Mapping[str, str | None]]) -> list[Pair]:
     """Return keys and values of the configurations of tasks 0, 1 and so on."""
-    _require_name(connector)
+    require_name(connector)
     if isinstance(configs, (str, bytes, Mapping)) or not isinstance(configs, Iterable):
         raise ValueFormatError(
             f"the task configurations of connector {shown(connector)} have to be a list, not {_kind(configs)}"
@@ -64,20 +64,20 @@ def task_config_records(connector: str, configs: Iterable[Mapping[str, str | Non
 
 def target_state_record(connector: str, state: TargetState) -> Pair:
     """Return key and value of a target state."""
-    _require_name(connector)
+    require_name(connector)
     _require_kind(state, TargetState, f"the target state of connector {shown(connector)}")
     return config_records.target_state_record(connector, state)
 
 
 def removal_keys(connector: str) -> tuple[bytes, bytes]:
     """Return the keys under which a connector is removed: its configuration and its target state."""
-    _require_name(connector)
+    require_name(connector)
     return ConfigKey.CONNECTOR.key(connector), ConfigKey.TARGET_STATE.key(connector)
 
 
 def task_count_record(connector: str, tasks: int) -> Pair:
     """Return key and value of a task count."""
-    _require_name(connector)
+    require_name(connector)
     _require_count(tasks, f"the task count of connector {shown(connector)}")
     return config_records.task_count_record(connector, tasks)
 
@@ -101,7 +101,7 @@ def session_key_record(session_key: SessionKey) -> Pair:
 def restart_request_record(request: RestartRequest) -> Pair:
     """Return key and value of a restart request."""
     _require_kind(request, RestartRequest, "a restart request")
-    _require_name(request.connector)
+    require_name(request.connector)
     for name, flag in (("only_failed", request.only_failed), ("include_tasks", request.include_tasks)):
         _require_kind(flag, bool, f"{name!r} of the restart request for connector {shown(request.connector)}")
     value = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
@@ -127,11 +127,11 @@ def status_record(status: ConnectorStatus | TaskStatus | TopicStatus) -> tuple[b
         raise ValueFormatError(f"a status cannot be {_kind(status)}")
     if isinstance(status, TaskStatus):
         _require_kind(status.task_id, ConnectorTaskId, "'task_id' of a status")
-        _require_name(status.task_id.connector)
+        require_name(status.task_id.connector)
         what = f"of the status of a task of connector {shown(status.task_id.connector)}"
         _require_count(status.task_id.task, f"'task' {what}")
     else:
-        _require_name(status.connector)
+        require_name(status.connector)
         what = f"of the status of connector {shown(status.connector)}"
     _require_kind(status.state, State, f"'state' {what}")
     if status.worker_id is None:
@@ -147,7 +147,7 @@ def status_record(status: ConnectorStatus | TaskStatus | TopicStatus) -> tuple[b
 
 def topic_key(connector: str, topic: str) -> bytes:
     """Return the key of an active topic."""
-    _require_name(connector)
+    require_name(connector)
     _require_text(topic, f"a topic of connector {shown(connector)}")
     if ":" in topic:
         raise ValueFormatError(f"the name {shown(topic)} of a topic of connector {shown(connector)} has a colon")
@@ -169,7 +169,7 @@ def _require_text(text: object, what: str) -> None:
         raise ValueFormatError(f"{what} is empty")
 
 
-def _require_name(connector: object) -> None:
+def require_name(connector: object) -> None:
     """Refuse what cannot be read out of a key again."""
     _require_text(connector, "the name of a connector")
     if any("\ud800" <= character <= "\udfff" for character in str(connector)):
@@ -180,7 +180,7 @@ def _require_name(connector: object) -> None:
 
 def require_connector_name(connector: object) -> None:
     """Refuse what Connect gives no connector as its name."""
-    _require_name(connector)
+    require_name(connector)
     if has_control_character(str(connector)):
         raise ValueFormatError(
             f"the connector's name {shown(str(connector))} has a control character, which Connect refuses"

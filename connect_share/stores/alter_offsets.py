@@ -20,15 +20,9 @@ from connect_share.kafka.client import ConsumerGroupTopicPartitions, KafkaExcept
 from connect_share.kafka.write_access import RightsAdmin
 from connect_share.model.connect_json import INT64, dumps, loads
 from connect_share.model.keys import is_integer, shown
-from connect_share.model.offsets import (
-    offset_key,
-    offset_value,
-    parse_offset_key,
-    partition_identity,
-    validate_offset_map,
-)
+from connect_share.model.offsets import offset_value, parse_offset_key, partition_identity, validate_offset_map
 from connect_share.stores.connector_offsets import ALTER_TIMEOUT_S, connector_client_settings
-from connect_share.stores.offsets import OffsetBackingStore, translated_key, wire_key
+from connect_share.stores.offsets import OffsetBackingStore, serialised_offset, translated_key
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import Isolation, WorkerConfig
 from connect_share.worker_config.override_policy import sink_group_id
@@ -316,7 +310,10 @@ def alter_offsets(
     >>> alter_offsets(store, "c", [({"file": "in.txt"}, {"position": 5})])
     1
     """
-    changes = [_normalised(partition, offset) for partition, offset in offsets]
+    pairs = list(offsets) if isinstance(offsets, Iterable) else [offsets]
+    if any(not isinstance(pair, (tuple, list)) or len(pair) != 2 for pair in pairs):
+        raise ValueFormatError(f"the offsets of connector {shown(str(connector))} have to be pairs of maps")
+    changes = [_normalised(partition, offset) for partition, offset in pairs]
     with _claimed(store, connector, transactional_writer):
         _read(store, connector, (), timeout_s)
         return _write(store, connector, changes, transactional_writer, timeout_s)
@@ -418,8 +415,8 @@ def _write(
 ) -> int:
     values: dict[bytes, bytes | None] = {}
     for partition, value in changes:
-        serialised = wire_key(offset_key(connector, partition), store.cluster_group_id)
-        for key in store.wire_keys(connector, partition) or (serialised,):
+        found = store.wire_keys(connector, partition)
+        for key in found or serialised_offset(connector, store.cluster_group_id, partition, None)[:1]:
             values[key] = value
     if not values:
         return 0

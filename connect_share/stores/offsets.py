@@ -33,6 +33,7 @@ from connect_share.model.offsets import (
     validate_offset_map,
 )
 from connect_share.model.records import TopicType
+from connect_share.model.writable import require_name
 from connect_share.stores.base import (
     FENCE_GUARD_S,
     NOT_GIVEN,
@@ -425,6 +426,7 @@ def serialised_offset(
     offset: Mapping[str, Any] | None,
 ) -> tuple[bytes, bytes | None]:
     """Return wire key and value of an offset."""
+    require_name(connector)
     validate_offset_map(partition, "partition")
     validate_offset_map(offset)
     return wire_key(offset_key(connector, partition), cluster_group_id), offset_value(offset)
@@ -577,7 +579,9 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
                 more = self._fold.read_keys(_KEYS_AT_ONCE)
 
     def _check_keys(self, values: Mapping[bytes, bytes | None]) -> None:
-        for key in values:
+        for key, value in values.items():
+            if not isinstance(key, bytes) or not isinstance(value, bytes | None):
+                raise ValueFormatError(f"keys and values of offsets for {self.topic} have to be bytes, a removal None")
             if own_key(TopicType.OFFSET, key, self._group) is None:
                 whose = "a plain key" if self._group is None else f"a key of cluster group {self._group!r}"
                 raise KeyFormatError(f"an offset key for {self.topic} is not {whose}", topic=self.topic)

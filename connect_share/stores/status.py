@@ -134,16 +134,11 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
             ValueFormatError: Java could not read it back, or its worker id is missing; nothing was sent.
             LiveMembersError: the guard refuses writing.
         """
-        self._check_write_allowed()
-        if isinstance(status, TopicStatus):
-            self._send_with_retries(*wire.status_record(status))
-        else:
-            self._send_status(status, safe=False)
+        self._put(status, safe=False)
 
     def put_safe(self, status: ConnectorStatus | TaskStatus) -> None:
         """Write a status as :meth:`put`, unless another worker has written a newer generation; then nothing happens."""
-        self._check_write_allowed()
-        self._send_status(status, safe=True)
+        self._put(status, safe=True)
 
     def delete_topic(self, connector: str, topic: str) -> None:
         """Forget that a connector uses a topic; does not wait.
@@ -200,8 +195,12 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         """Wait until everything put so far is acknowledged or has failed once."""
         self._log.flush(timeout_s)
 
-    def _send_status(self, status: ConnectorStatus | TaskStatus, *, safe: bool) -> None:
+    def _put(self, status: ConnectorStatus | TaskStatus | TopicStatus, *, safe: bool) -> None:
+        self._check_write_allowed()
         key, value = wire.status_record(status)
+        if isinstance(status, TopicStatus):  # it has no generation
+            self._send_with_retries(key, value)
+            return
         connector = status.task_id.connector if isinstance(status, TaskStatus) else status.connector
         with self._state_lock:
             self._last_generation_sent = status.generation

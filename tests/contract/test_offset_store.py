@@ -10,7 +10,6 @@ from connect_share import (
     OffsetStorageReader,
     OffsetStorageWriter,
     StoreClosedError,
-    ValueFormatError,
     alter_offsets,
     reset_offsets,
 )
@@ -89,14 +88,6 @@ def test_offsets_are_altered_and_reset(stores: Stores) -> None:
     assert store.connector_partitions("c.1") == []
     assert OffsetStorageReader(store, "c.2").offset(FILE) == {"position": 4}
     assert reset_offsets(store, "c.1") == 0
-
-
-def test_what_java_could_not_read_back_is_not_written(stores: Stores) -> None:
-    store = stores.offsets()
-    store.start()
-    with pytest.raises(ValueFormatError):
-        alter_offsets(store, "c.1", [(FILE, {"position": object()})])
-    assert reader_of(store).offset(FILE) is None
 
 
 def test_a_key_of_another_group_is_refused(stores: Stores) -> None:

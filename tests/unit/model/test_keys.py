@@ -231,7 +231,10 @@ def test_legal_ids(text: str) -> None:
     assert ClusterGroupId(text) == text
 
 
-@pytest.mark.parametrize("entry", VECTORS["illegal_ids"], ids=lambda entry: ascii(entry["id"]))
+NO_TEXTS = [{"id": None, "reason": "empty"}, {"id": 5, "reason": "characters"}, {"id": b"a", "reason": "characters"}]
+
+
+@pytest.mark.parametrize("entry", [*VECTORS["illegal_ids"], *NO_TEXTS], ids=lambda entry: ascii(entry["id"]))
 def test_illegal_ids(entry: dict[str, str]) -> None:
     with pytest.raises(InvalidClusterGroupIdError) as caught:
         ClusterGroupId(entry["id"])

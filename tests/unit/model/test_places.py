@@ -18,8 +18,8 @@ from connect_share.model.keys import ClusterGroupId
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.offsets import OffsetFold
 from connect_share.model.places import KeyPlaces
-from connect_share.model.records import Record, TopicType
-from connect_share.model.status import StatusFold
+from connect_share.model.records import ConnectorTaskId, Record, TopicType
+from connect_share.model.status import StatusFold, StatusSnapshot
 from connect_share.replay import replay_offsets, replay_status
 from connect_share.sealing import KeyRing
 from connect_share.sealing.cipher import Cipher
@@ -82,11 +82,12 @@ def offset_records(key: bytes, order: Sequence[Entry]) -> list[Record]:
 
 
 def status_records(key: bytes, order: Sequence[Entry]) -> list[Record]:
-    def value(number: int | None) -> bytes | None:
-        status = {"state": "RUNNING", "trace": None, "worker_id": "w:8083", "generation": number}
+    def value(part: int, number: int | None) -> bytes | None:
+        state = ("UNASSIGNED", "RUNNING", "DESTROYED")[part % 3]  # alike in a partition: there, order decides
+        status = {"state": state, "trace": None, "worker_id": "w:8083", "generation": number}
         return None if number is None else value_of(status)
 
-    return [Record("t", part, at, time_ms, key, value(number)) for at, (part, time_ms, number) in enumerate(order)]
+    return [Record("t", part, at, ms, key, value(part, number)) for at, (part, ms, number) in enumerate(order)]
 
 
 def sealed_records(key: bytes, order: Sequence[Entry]) -> list[Record]:
@@ -132,14 +133,17 @@ def by_console(key: bytes, partitions: int, order: Sequence[Entry]) -> int | Non
     return number_in(fold.contents().groups[GROUP].raw.get(key[2:]))
 
 
+def generation_in(found: StatusSnapshot, key: bytes) -> int | None:
+    task = found.task_status(ConnectorTaskId("c", int(key[-1:])))
+    return getattr(task or found.connector_status(f"c{key[-1:].decode()}"), "generation", None)
+
+
 def by_statuses(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
-    found = replay_status(status_records(key, order), GROUP, partitions=partitions)
-    return getattr(found.connector_status(f"c{key[-1:].decode()}"), "generation", None)
+    return generation_in(replay_status(status_records(key, order), GROUP, partitions=partitions), key)
 
 
 def by_status_checkpoint(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
-    found = through_checkpoints(StatusFold, partitions, status_records(key, order)).snapshot()
-    return getattr(found.connector_status(f"c{key[-1:].decode()}"), "generation", None)
+    return generation_in(through_checkpoints(StatusFold, partitions, status_records(key, order)).snapshot(), key)
 
 
 READERS: dict[str, tuple[Callable[[bytes, int, Sequence[Entry]], int | None], Callable[[int], bytes]]] = {
@@ -149,6 +153,8 @@ READERS: dict[str, tuple[Callable[[bytes, int, Sequence[Entry]], int | None], Ca
     "console": (by_console, offset_key),
     "statuses": (by_statuses, lambda number: b"g.status-connector-c%d" % number),
     "statuses of a checkpoint": (by_status_checkpoint, lambda number: b"g.status-connector-c%d" % number),
+    "tasks": (by_statuses, lambda number: b"g.status-task-c-%d" % number),
+    "tasks of a checkpoint": (by_status_checkpoint, lambda number: b"g.status-task-c-%d" % number),
 }
 
 
@@ -156,8 +162,7 @@ READERS: dict[str, tuple[Callable[[bytes, int, Sequence[Entry]], int | None], Ca
 @settings(max_examples=LAYOUTS)
 @given(layout=layouts())
 def test_every_reader_follows_the_rule_whatever_the_order_of_partitions(reader: str, layout: Layout) -> None:
-    partitions, number, entries, chance = layout
-    read, key_of = READERS[reader]
+    (partitions, number, entries, chance), (read, key_of) = layout, READERS[reader]
     key = key_of(number)
     counts = counting(key, partitions, entries, sealed=read is by_sealed_replay)
     assert read(key, partitions, mixed(entries, chance)) == counts[2]

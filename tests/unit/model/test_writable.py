@@ -15,7 +15,9 @@ from connect_share.model.config import ConfigFold, task_commit_record
 from connect_share.model.config_state import RestartRequest, SessionKey, TargetState
 from connect_share.model.records import ConnectorTaskId, Record
 from connect_share.model.status import ConnectorStatus, State, StatusFold, TaskStatus, TopicStatus
-from tests.unit.stores.test_stores_scripted import ScriptedLog, config_store, status_store
+from connect_share.stores.alter_offsets import alter_offsets
+from connect_share.stores.offsets import KafkaOffsetBackingStore, OffsetStorageWriter
+from tests.unit.stores.test_stores_scripted import PLAIN, ScriptedLog, config_store, status_store
 
 SECRET = "hunter2"
 LONG = "x" * 5_000
@@ -91,6 +93,24 @@ STATUS_CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
 }
 
 
+def offset_store(log: ScriptedLog) -> KafkaOffsetBackingStore:
+    store = KafkaOffsetBackingStore(PLAIN, log=log.over)
+    store.start()
+    return store
+
+
+OFFSET_CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "a text for a value": (lambda s: s.set({b'["c",{}]': SECRET}).result(0), "have to be bytes"),
+    "a text for a key": (lambda s: s.set({'["c",{}]': b"{}"}).result(0), "have to be bytes"),
+    "one pair as offsets": (lambda s: alter_offsets(s, "c", ({"file": SECRET}, {})), "'c' have to be pairs"),  # type: ignore[arg-type]
+    "an object in an offset": (
+        lambda s: alter_offsets(s, "c", [({}, {"a": object()})]),
+        "'a' of a source offset.*object",
+    ),
+    "no offsets": (lambda s: alter_offsets(s, "c", None), "'c' have to be pairs"),  # type: ignore[arg-type]
+}
+
+
 NAMED_CONFIG_CALLS: tuple[Callable[[Any, Any], object], ...] = (
     lambda s, name: s.put_connector_config(name, {}),
     lambda s, name: s.remove_connector_config(name),  # "" would be the marker
@@ -105,6 +125,10 @@ NAMED_STATUS_CALLS: tuple[Callable[[Any, Any], object], ...] = (
     lambda s, name: s.put(topic_status("t", name, 0, 1)),
     lambda s, name: s.delete_topic(name, "t"),
 )
+NAMED_OFFSET_CALLS: tuple[Callable[[Any, Any], object], ...] = (
+    lambda s, name: OffsetStorageWriter(s, name).offset({}, {}),
+    lambda s, name: alter_offsets(s, name, [({}, {})]),
+)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +140,8 @@ NAMED_STATUS_CALLS: tuple[Callable[[Any, Any], object], ...] = (
     ],
 )
 def test_a_name_that_no_connector_has_is_refused_by_every_call(name: Any, why: str) -> None:
-    for made, calls in ((config_store, NAMED_CONFIG_CALLS), (status_store, NAMED_STATUS_CALLS)):
+    stores = (config_store, NAMED_CONFIG_CALLS), (status_store, NAMED_STATUS_CALLS), (offset_store, NAMED_OFFSET_CALLS)
+    for made, calls in stores:
         log = ScriptedLog()
         store: Any = made(log)
         for call in calls:
@@ -131,8 +156,9 @@ def test_a_name_that_no_connector_has_is_refused_by_every_call(name: Any, why: s
     [
         *((config_store, *case) for case in CONFIG_CALLS.values()),
         *((status_store, *case) for case in STATUS_CALLS.values()),
+        *((offset_store, *case) for case in OFFSET_CALLS.values()),
     ],
-    ids=[*CONFIG_CALLS, *STATUS_CALLS],
+    ids=[*CONFIG_CALLS, *STATUS_CALLS, *OFFSET_CALLS],
 )
 def test_a_store_sends_nothing_of_what_java_could_not_read(
     made: Callable[[ScriptedLog], Any], call: Callable[[Any], object], named: str

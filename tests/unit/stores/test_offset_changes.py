@@ -240,23 +240,6 @@ def test_cancelled_flush_does_not_call_back_and_keeps_its_offsets() -> None:  # 
     ]
 
 
-def test_late_end_of_a_cancelled_flush_does_not_end_the_next() -> None:
-    target, writer, first = held_flush()
-    late, target.held = target.held, []
-    writer.cancel_flush()
-    assert writer.begin_flush()
-    outcomes: list[object] = []
-    second = writer.do_flush(outcomes.append)
-    late[0]()
-    done(first)
-    with pytest.raises(FlushInProgressError):
-        writer.begin_flush()
-    assert outcomes == []
-    target.let_go()
-    done(second)
-    assert outcomes == [None]
-
-
 def test_without_a_flush_there_is_none_to_cancel_or_to_go_on_with() -> None:
     writer = OffsetStorageWriter(store(), "foo")
     writer.cancel_flush()
