@@ -70,8 +70,7 @@ def test_case_43_bad_values_are_discarded(key: str, value: Any) -> None:
     fold.apply(record(key, status("RUNNING", 7)))
     fold.apply(record(key, value, at=1))
     seen = fold.connector_status("foo") or fold.task_status(TASK)
-    assert seen is not None
-    assert seen.generation == 7
+    assert getattr(seen, "generation", None) == 7
     assert fold.skipped[SkipKind.BAD_VALUE] == 1
 
 
@@ -98,8 +97,7 @@ def test_bad_topic_values_are_discarded(value: Any) -> None:
 
 def test_a_missing_worker_id_is_accepted() -> None:
     found = replay_status([record("status-connector-foo", {"state": "RUNNING", "generation": 1})])
-    seen = found.connector_status("foo")
-    assert seen == ConnectorStatus("foo", State.RUNNING, None, 1)
+    assert found.connector_status("foo") == ConnectorStatus("foo", State.RUNNING, None, 1)
 
 
 def test_foreign_keys_are_counted_and_their_values_not_looked_at(caplog: pytest.LogCaptureFixture) -> None:
