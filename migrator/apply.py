@@ -117,20 +117,24 @@ def resume_plan(
         AlreadyAppliedError: it had ended.
         CopyError: what the manifest says was written is not there any more.
     """
+    check_resume(run, progress)
+    run.update(engine=engine_name, resumed=run.applied().resumed + 1)
+    here = partial(copy_all, producers=producers_for(run.plan), progress=progress)
+    return _copy(run, engine or here, progress, resumed=True)
+
+
+def check_resume(run: MigrationRun, progress: Progress) -> None:
+    """Check what :func:`resume_plan` checks before it writes; errors as there."""
     manifest = run.applied()
     if manifest.status is not MigrationStatus.PLANNED:
-        then = {MigrationStatus.COPIED: run.command("verify"), MigrationStatus.VERIFIED: run.command("cutover")}
-        following = then.get(manifest.status)
+        verb = {MigrationStatus.COPIED: "verify", MigrationStatus.VERIFIED: "cutover"}.get(manifest.status)
         raise AlreadyAppliedError(
             f"there is nothing to resume: the manifest {run.manifest_path} says {manifest.status.value}"
-            + ("" if following is None else f"; next: {following}")
+            + ("" if verb is None else f"; next: {run.command(verb)}")
         )
     with _going_on(run):
         check_all(run, progress)
     unreported(run, {kind: topic.end_offsets for kind, topic in manifest.destination.items()}, manifest.evidence)
-    run.update(engine=engine_name, resumed=manifest.resumed + 1)
-    here = partial(copy_all, producers=producers_for(run.plan), progress=progress)
-    return _copy(run, engine or here, progress, resumed=True)
 
 
 def _going_on(run: MigrationRun, said: str = "What was copied stays") -> AbstractContextManager[None]:
@@ -332,7 +336,7 @@ def follow_plan(
         AlreadyAppliedError: the cut-over has been.
         DestinationUsedError: new workers have written at the destination.
     """
-    check_to_follow(run, progress)
+    check_follow(run, progress)
     follower = Follower(run)
     request = request_path(run.plan_path)
     request.unlink(missing_ok=True)  # of a cut-over that was killed while it waited; one that waits asks again
@@ -345,7 +349,7 @@ def follow_plan(
             time.sleep(ROUND_S)
 
 
-def check_to_follow(run: MigrationRun, progress: Progress) -> None:
+def check_follow(run: MigrationRun, progress: Progress) -> None:
     """Check a plan before what its source's workers write is mirrored; raises as :func:`follow_plan`."""
     require_made_to_follow(run)
     require_may_follow(run.applied())

@@ -11,8 +11,7 @@ from connect_share.console.options import Parser
 from connect_share.console.output import Output, ProgressLine, Result
 from connect_share.console.program import NOTHING_CHANGED, Command, Preview, Steps, stopped_by
 from connect_share.errors import ConnectShareError, UsageError, raised_by
-from connect_share.kafka.waits import ANSWER_S
-from migrator.apply import Lag, apply_plan, check_to_follow, follow_plan, require_made_to_follow, resume_plan
+from migrator.apply import Lag, apply_plan, check_follow, check_resume, follow_plan, require_made_to_follow, resume_plan
 from migrator.checks import check_all
 from migrator.cli.options import add_plan, engine_of, plan_lines
 from migrator.report import evidence_of, unwritable
@@ -27,7 +26,7 @@ def _apply(arguments: argparse.Namespace, _: Output) -> Steps:
         goes_on = arguments.follow and is_copied
         if goes_on and arguments.isolation_proof and run.applied().isolation is None:
             raise UsageError("--isolation-proof notes what is there before the copy, which has ended: leave it out")
-        check = check_to_follow if goes_on else partial(check_all, first=True)
+        check = check_follow if goes_on else partial(check_all, first=True)
         with ProgressLine() as progress:
             objections = [*raised_by(partial(check, run, progress))] if arguments.dry_run else []
         objections += unwritable(run, arguments.evidence)
@@ -48,16 +47,17 @@ def _apply(arguments: argparse.Namespace, _: Output) -> Steps:
     yield result
 
 
-def _resume(arguments: argparse.Namespace, _: Output) -> Result:
-    with locked_run(arguments.plan) as run, evidence_of(run, arguments.evidence, "resume"):
-        with ProgressLine() as progress:
-            resume_plan(
-                run,
-                engine=engine_of(arguments, progress, "apply_plan", "copy_engine"),
-                engine_name=arguments.engine,
-                progress=progress,
-            )
-        return _applied(run)
+def _resume(arguments: argparse.Namespace, _: Output) -> Steps:
+    with locked_run(arguments.plan) as run:
+        if arguments.dry_run:
+            with ProgressLine() as progress:
+                objections = [*raised_by(partial(check_resume, run, progress)), *unwritable(run, arguments.evidence)]
+            yield Preview(plan_lines(run.plan), {"run_id": run.plan.run_id}, "", objections=objections)
+        with evidence_of(run, arguments.evidence, "resume"), ProgressLine() as progress:
+            engine = engine_of(arguments, progress, "apply_plan", "copy_engine")
+            resume_plan(run, engine=engine, engine_name=arguments.engine, progress=progress)
+        result = _applied(run)
+    yield result
 
 
 def _applied(run: MigrationRun) -> Result:
@@ -103,11 +103,6 @@ def _add_apply(parser: Parser) -> None:
     parser.add_argument("--no-backup", action="store_true", help="write no backup first: nothing can be restored then")
 
 
-def _add_resume(parser: Parser) -> None:
-    add_plan(parser, engine=True)
-    parser.add_argument("--yes", action="store_true", help="as for apply, which has asked: resume asks nothing")
-
-
 def _interrupted(arguments: argparse.Namespace) -> str:
     if getattr(arguments, "dry_run", False):
         return NOTHING_CHANGED
@@ -137,9 +132,10 @@ APPLY: Final = Command(
 RESUME: Final = Command(
     "resume",
     _resume,
+    about="It asks nothing, because apply has asked.",
     examples=["connect-share-migrate resume move.json", "connect-share-migrate resume move.json --engine spark"],
-    options=_add_resume,
-    timeout_s=ANSWER_S,
+    options=partial(add_plan, engine=True),
+    changes="check everything, write nothing",
     after_interruption=_interrupted,
 )
 COMMANDS: Final = [APPLY, RESUME]

@@ -203,7 +203,7 @@ class Scene:
     def refused(self, words: list[Any]) -> tuple[int, str]:
         """Run what is refused; its dry run says so, too."""
         code, errors = self.run(words)
-        dry = (code, errors) if words[0] == "resume" else self.run(words, "--dry-run")
+        dry = self.run(words, "--dry-run")
         assert (dry[0], dry[1].partition("error: ")[2].strip() in errors) == (code, True), (dry, errors)
         return code, errors
 

@@ -92,6 +92,7 @@ def test_the_process_is_killed_and_the_one_that_goes_on_too(busy: Busy, tmp_path
     assert (code, "resume" in said, Manifest.load(manifest_path(plan)).resumed) == (1, True, 0)
     assert re.search(r"interrupted after \d+ of \d+ slices", said)
     kill_in_the_middle(busy, cell, size, allowed, "resume", plan)
+    assert run("resume", plan, "--dry-run")[0] == 0
     assert busy.written(cell) < CONFIG_RECORDS
     verify = [*MIGRATE, "verify", str(plan)]
     assert subprocess.run(verify, capture_output=True, check=False).returncode == 1
