@@ -9,7 +9,6 @@ from functools import partial
 from typing import Final
 
 from connect_share.files import Progress
-from connect_share.kafka.read import batches
 from connect_share.kafka.write import Producers
 from connect_share.model.records import size_of
 from migrator.bystanders import bundles
@@ -45,9 +44,10 @@ def copy_engine(progress: Progress) -> Engine:
             yield from copy_all([job for job in jobs if job.resumed], Producers(once=True), progress)
             slots, offsets = task_slots(spark), sum(map(_offsets, jobs))
             at_once = max(TOGETHER, min(_AT_ONCE, offsets // (_TASKS * slots)))
-            together = bundles([job for job in jobs if not job.resumed], _offsets, at_once)
+            together = iter(bundles([job for job in jobs if not job.resumed], _offsets, at_once))
             copy = partial(copy_in_task, bulk=offsets > BULK)
-            for some in batches(together, lambda: _BUNDLES * task_slots(spark)):  # executors come while others work
+            # Executors come while others work.
+            while some := [*itertools.islice(together, _BUNDLES * task_slots(spark))]:
                 yield (wave := Wave.of(itertools.chain.from_iterable(some), jobs))
                 begun = [[wave.begun(job, resumed=False) for job in bundle] for bundle in some]
                 copied = run_as_tasks(spark, begun, copy, progress=progress, what="copying partitions")

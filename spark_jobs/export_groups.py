@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import shutil
 import time
 import uuid
@@ -35,7 +36,6 @@ from connect_share.console.options import add_worker_file, groups_asked
 from connect_share.console.output import Output, ProgressLine, Result, plural
 from connect_share.errors import RecordFileError
 from connect_share.files import Progress, Silent, sync_folder
-from connect_share.kafka.read import batches
 from connect_share.model.records import size_of
 from connect_share.worker_config import TopicSet
 from migrator.bystanders import bundles
@@ -70,7 +70,8 @@ def read_slice(read: SectionRead) -> list[SectionPart]:
 
 def read_with(spark: SparkSession, reads: Sequence[SectionRead], progress: Progress) -> Iterator[SectionPart]:
     """Yield what reads give, in their order; a wave of tasks at a time, so that the driver's memory is bounded."""
-    for wave in batches(slices(reads), lambda: _WAVES * task_slots(spark)):
+    left = iter(slices(reads))
+    while wave := [*itertools.islice(left, _WAVES * task_slots(spark))]:
         for parts in run_as_tasks(spark, wave, read_slice, progress=Silent(), what="reading slices"):
             yield from parts
         progress.advance(sum(map(_offsets, wave)))

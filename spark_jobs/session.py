@@ -160,12 +160,11 @@ _LAST_LINE: Final = re.compile(r"^((?:\w+\.)*[A-Z]\w*): (.+)$", re.MULTILINE)
 @contextmanager
 def failures_explained(what: str) -> Iterator[None]:
     """Turn what Spark says of failed tasks, hundreds of lines, into one ``ConnectShareError``."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except (Py4JError, PySparkException) as error:
+    except Exception as error:
+        if not type(error).__module__.startswith(("pyspark.", "py4j.")):  # a client of Spark Connect may have no py4j
+            raise
         text = str(error).partition("\n\tat ")[0]
         lines = _LAST_LINE.findall(text)
         name, said = lines[-1] if lines else ("", text.strip().partition("\n")[0])

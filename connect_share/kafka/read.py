@@ -11,7 +11,7 @@ import time
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -412,12 +412,9 @@ class BoundedReader:
         return ended
 
 
-def batches(items: Sequence[T], size: int | Callable[[], int]) -> Iterator[Sequence[T]]:
-    """Yield the items, so many at a time; a function is asked each time."""
-    end = 0
-    while end < len(items):
-        start, end = end, end + (size if isinstance(size, int) else size())
-        yield items[start:end]
+def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield the items, so many at a time."""
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 ASK_S: Final = 3.0
