@@ -35,6 +35,7 @@ from connect_share.log.protocol import (
     waits_for_itself,
 )
 from connect_share.log.tail import LogState, OnFailed, Tail
+from connect_share.log.threads import await_end
 from connect_share.log.writer import IdentityWatch, LogWriter, TopicIdentity
 from connect_share.worker_config import ClientSettings
 
@@ -45,7 +46,6 @@ T = TypeVar("T")
 START_TIMEOUT_S: Final = 900.0
 """Java tries for 15 minutes to learn the ends of a topic at start; here that is the limit of the whole first read."""
 
-_JOIN_S: Final = 10.0
 _RETRY_S: Final = 0.1
 _PROBE_S: Final = 0.3
 _QUESTION_S: Final = 3.0
@@ -202,7 +202,7 @@ class KafkaBasedLog:
         self._tail = tail
         if self._state.stopping.is_set():
             # A stop() meanwhile saw no thread to wait for.
-            tail.thread.join(_JOIN_S)
+            await_end(tail.thread, STOP_TIMEOUT_S)
             self._check_not_stopped()
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
@@ -216,8 +216,8 @@ class KafkaBasedLog:
                 self._writer.close(deadline.remaining_s())
         finally:
             self._watch.stop(deadline.remaining_s())
-            if self._tail is not None and self._tail.thread is not threading.current_thread():
-                self._tail.thread.join(_JOIN_S)
+            if self._tail is not None:
+                await_end(self._tail.thread, deadline.remaining_s())
             if self._own_reader is not None:
                 self._own_reader.join()
 

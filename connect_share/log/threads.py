@@ -19,7 +19,7 @@ from connect_share.errors import safe_text
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-_JOIN_S: Final = 10.0
+_CLOSE_S: Final = 1.0  # of a client, whatever was waited for before
 
 
 def where_raised(error: BaseException) -> str:
@@ -43,6 +43,14 @@ class BackgroundThread(threading.Thread):
         except BaseException as error:  # noqa: BLE001 - sys.exit() of a callback, too
             _log.error("Thread %s has failed: %s", self.name, where_raised(error))
             self._failed(error)
+
+
+def await_end(thread: threading.Thread | None, timeout_s: float) -> None:
+    """Wait so long for a thread to end, a second at least, unless it is this one; say so if it has not ended by then."""
+    if thread is not None and thread.is_alive() and thread is not threading.current_thread():
+        thread.join(max(timeout_s, _CLOSE_S))
+        if thread.is_alive():
+            _log.warning("Thread %s was stopped, and goes on: what it called, such as a listener, stands", thread.name)
 
 
 class SafeCondition(threading.Condition):
@@ -107,13 +115,12 @@ class JobThread:
             self._waiting[key] = job
             self._changed.notify_all()
 
-    def stop(self) -> None:
-        """Run no more jobs, once the one that runs has returned."""
+    def stop(self, timeout_s: float) -> None:
+        """Run no more jobs, and wait so long for the one that runs."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(_JOIN_S)
+        await_end(self._thread, timeout_s)
 
     def _run(self) -> None:
         while True:

@@ -29,7 +29,7 @@ from connect_share.kafka.connect_protocol import (
     decode_worker_state,
 )
 from connect_share.kafka.descriptions import GroupMember
-from connect_share.log.threads import BackgroundThread, where_raised
+from connect_share.log.threads import BackgroundThread, await_end, where_raised
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import INT32_MAX, shown
 from connect_share.model.limited_log import LimitedLog
@@ -161,8 +161,8 @@ class ConnectGroupMember:
         self._wake.set()
         if self._thread.ident is None:
             self._coordinator.close(_LEAVE_MS)  # it was never started
-        elif self._thread is not threading.current_thread():
-            self._thread.join(timeout_s)
+        else:
+            await_end(self._thread, timeout_s)
 
     def __enter__(self) -> Self:
         self.start()

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from connect_share.kafka.connect_protocol import NOTHING, ConnectorsAndTasks
-from connect_share.log.threads import BackgroundThread
+from connect_share.log.threads import BackgroundThread, await_end
 from connect_share.runtime.member import STOP_TIMEOUT_S, Generation, GroupListener, OnFailed, configured, listening
 from connect_share.stores.config import ConfigBackingStore
 from connect_share.worker_config import WorkerConfig
@@ -42,8 +42,7 @@ class SoleMember:
         """Revoke everything; waits ``timeout_s`` at most for the listener."""
         self._stopping.set()
         self._wake.set()
-        if self._thread.ident is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout_s)
+        await_end(self._thread, timeout_s)
 
     def request_rejoin(self) -> None:
         """Assign what is configured now."""

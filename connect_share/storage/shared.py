@@ -83,7 +83,7 @@ class GroupStorage(ConnectStorage):
         stores = self.prepare(topics)
         for store in stores.by_topic().values():
             stack.callback(lambda store: store.stop(life.left_s()), store)
-        stack.callback(self._with_own_listener_thread(stores.config).stop)
+        stack.callback(lambda thread: thread.stop(life.left_s()), self._with_own_listener_thread(stores.config))
         for store in stores.by_topic().values():
             store.start()
         if not self._options.allow_empty:

@@ -30,7 +30,7 @@ from connect_share.errors import (
     safe_text,
 )
 from connect_share.log.memory import MemoryKafka, MemoryLog
-from connect_share.log.threads import BackgroundThread
+from connect_share.log.threads import BackgroundThread, await_end
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import ClusterGroupId, shown
 from connect_share.model.offsets import partition_identity
@@ -633,7 +633,7 @@ class ConnectorOffsetStores:
             with self._lock:
                 self._running.discard(primary)
             try:
-                primary.stop()
+                primary.stop(self.left_s())
             except Exception as error:  # noqa: BLE001 - the thread has others to stop
                 _logger.warning("The offset store on %s was not stopped in order: %s", primary.topic, safe_text(error))
 
@@ -655,8 +655,7 @@ class ConnectorOffsetStores:
             running, self._running, self._own = self._running, set(), {}
             thread = self._thread
         with ExitStack() as each:
-            if thread is not None:
-                each.callback(thread.join)
-                each.callback(self._unused.put, None)
+            each.callback(lambda: await_end(thread, self.left_s()))
+            each.callback(self._unused.put, None)
             for primary in running:
                 each.callback(lambda store: store.stop(self.left_s()), primary)

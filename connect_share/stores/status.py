@@ -123,7 +123,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
             self._finish_writes(timeout_s)
             super().stop(deadline.remaining_s())
         finally:
-            self._retries.stop()
+            self._retries.stop(deadline.remaining_s())
 
     def put(self, status: ConnectorStatus | TaskStatus | TopicStatus) -> None:
         """Write a status whatever was written before; ``DESTROYED`` is written as a tombstone.

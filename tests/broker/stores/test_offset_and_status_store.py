@@ -13,7 +13,6 @@ from connect_share.log.threads import JobThread
 from connect_share.model.records import ConnectorTaskId
 from connect_share.model.status import ConnectorStatus, State, TaskStatus, TopicStatus
 from connect_share.stores.offsets import OffsetStorageReader, OffsetStorageWriter
-from tests.support.flushes import HeldBack, done
 from tests.support.waiting import await_that
 
 FILE = {"filename": "x.txt"}
@@ -22,62 +21,35 @@ LONG = "l" * 30_000
 SMALL_TOPIC = {"offset_storage_max_message_bytes": "20000"}
 
 
-def test_first_failed_record_ends_the_write_once(shared: Any) -> None:  # case 48
-    store = shared.offset_store(worker=shared.sharing(**SMALL_TOPIC))
-    outcomes: list[ConnectShareError | None] = []
-    outcome = store.set(
-        {
-            b'group-a.["foo",1]': b"1",
-            b'group-a.["foo",2]': LONG.encode(),
-            b'group-a.["foo",3]': LONG.encode(),
-            b'group-a.["foo",4]': b"4",
-        },
-        outcomes.append,
-    )
-    with pytest.raises(ConnectShareError):
-        done(outcome)
-    for number in range(5, 20):  # reaches every partition, behind everything sent before
-        store.set({b'group-a.["foo",%d]' % number: b"5"}).result(30)
-    assert len(outcomes) == 1
-    assert isinstance(outcomes[0], ConnectShareError)
-    assert LONG not in str(outcomes[0])
-
-
-def test_record_that_is_too_large_fails_alone(shared: Any) -> None:
+def test_record_that_is_too_large_fails_alone(shared: Any) -> None:  # case 48
     """The broker refuses whole batches: what shares one with a record too large would fail with it."""
     store = shared.offset_store(worker=shared.sharing(offset_storage_partitions="1", **SMALL_TOPIC))
+    outcomes: list[ConnectShareError | None] = []
     small = [store.set({b'group-a.["foo",{"n":%d}]' % number: b"{}"}) for number in range(50)]
-    large = store.set({b'group-a.["foo",{"large":1}]': LONG.encode()})
-    small += [store.set({b'group-a.["foo",{"n":%d}]' % number: b"{}"}) for number in range(50, 100)]
-    with pytest.raises(ConnectShareError):
-        large.result(30)
+    large = {b'group-a.["foo",{"large":%d}]' % number: LONG.encode() for number in range(2)}
+    refused = store.set({**large, b'group-a.["foo",{"n":50}]': b"{}"}, outcomes.append)
+    small += [store.set({b'group-a.["foo",{"n":%d}]' % number: b"{}"}) for number in range(51, 100)]
+    with pytest.raises(ConnectShareError) as error:
+        refused.result(30)
     for outcome in small:
         outcome.result(30)
     assert len(shared.read("offset")) == 100
+    assert outcomes == [error.value]
+    assert LONG not in str(error.value)
 
 
 def test_flush_after_a_failed_one_writes_the_same_offsets_then_nothing(shared: Any) -> None:  # case 49
     """Under newer ones that came meanwhile."""
-    small = shared.offset_store(worker=shared.sharing(**SMALL_TOPIC))
     large = shared.offset_store(worker=shared.sharing(offset_storage_topic=f"{shared.unique}-large"))
-    target = HeldBack(small)
-    writer = OffsetStorageWriter(target, "foo")
+    writer = OffsetStorageWriter(shared.offset_store(worker=shared.sharing(**SMALL_TOPIC)), "foo")
     writer.offset({"filename": LONG}, {"position": 1})
     writer.offset(FILE, {"position": 1})
-    outcomes: list[ConnectShareError | None] = []
-    assert writer.begin_flush()
-    first = writer.do_flush(outcomes.append)
-    target.let_go()
     with pytest.raises(ConnectShareError):
-        done(first)
-    assert isinstance(outcomes[0], ConnectShareError)
+        writer.flush(30)
     writer.offset(FILE, {"position": 2})
-    target.store = large
-    assert writer.begin_flush(60.0)
-    second = writer.do_flush()
-    target.let_go()
-    done(second)
-    assert writer.begin_flush() is False
+    writer._store = large
+    assert writer.flush(60)
+    assert not writer.flush(60)
     reader = OffsetStorageReader(large, "foo")
     assert reader.offset({"filename": LONG}) == {"position": 1}
     assert reader.offset(FILE) == {"position": 2}
@@ -170,7 +142,7 @@ def test_no_thread_for_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
             jobs.add(1, done.set)
     jobs.add(1, done.set)
     assert done.wait(30)
-    jobs.stop()
+    jobs.stop(30)
 
 
 def test_status_the_topic_does_not_take_is_logged_not_raised(shared: Any, caplog: Any) -> None:

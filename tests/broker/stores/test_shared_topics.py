@@ -151,7 +151,7 @@ def test_a_group_that_comes_late_misses_nothing(shared: Any, groups: list[str]) 
             assert state_and_offset(late) == state_and_offset(alone)
 
 
-def test_a_slow_and_a_raising_listener_hold_up_nobody(shared: Any, groups: list[str]) -> None:
+def test_a_slow_and_a_raising_listener_hold_up_nobody(shared: Any, groups: list[str], caplog: Any) -> None:
     go_on = threading.Event()
 
     class Slow(Listener):
@@ -176,6 +176,8 @@ def test_a_slow_and_a_raising_listener_hold_up_nobody(shared: Any, groups: list[
         await_that(lambda: calm.events, lambda events: ("updated", "c.1") in events, what="heard")
         await_that(lambda: raising.config.listener_failures, bool, what="counted")
         assert slow.events == []
+        stuck.stop(0)
+        assert f"Thread listener-{groups[0]} was stopped, and goes on" in caplog.text
         go_on.set()
         await_that(lambda: slow.events, lambda events: ("updated", "c.1") in events, what="heard in the end")
 
