@@ -223,11 +223,8 @@ class MemoryKafka:
         )
         return written[-1]
 
-    def producer(
-        self, settings: ClientSettings, *, client_id: str = "", overrides: Mapping[str, str] | None = None
-    ) -> Any:
+    def producer(self, settings: ClientSettings, *, overrides: Mapping[str, str] | None = None, **_: object) -> Any:
         """Make a producer as ``confluent_kafka.Producer`` is one, with transactions if a ``transactional.id`` is given."""
-        del client_id
         merged = {"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, **settings.properties, **(overrides or {})}
         return MemoryProducer(self, merged.get("transactional.id"), int(merged["transaction.timeout.ms"]) / 1000)
 

@@ -112,10 +112,9 @@ def _topics_errors(config: Mapping[str, str | None]) -> dict[str, str]:
     given = (config.get("topics") or "").strip(BLANKS)
     topics = [name.strip(BLANKS) for name in given.split(",")] if given else []
     regex = (config.get("topics.regex") or "").strip(BLANKS)
-    if topics and regex:
-        return dict.fromkeys(("topics", "topics.regex"), "topics and topics.regex exclude each other")
-    if not topics and not regex:
-        return dict.fromkeys(("topics", "topics.regex"), "topics or topics.regex has to be there")
+    if bool(topics) == bool(regex):
+        why = "topics and topics.regex exclude each other" if topics else "topics or topics.regex has to be there"
+        return dict.fromkeys(("topics", "topics.regex"), why)
     if len(set(topics)) != len(topics):
         return {"topics": "has a name twice"}
     dead_letters = (config.get("errors.deadletterqueue.topic.name") or "").strip(BLANKS)

@@ -46,7 +46,7 @@ class TaskRunner(EventReceiver):
     In ``async with``, methods of tasks may be coroutines, and are carried out on that event loop.
 
     Everything that starts and stops runs on one thread, in the order in which it was asked for, as in Java's herder. The
-    leader writes the configurations of all tasks, and fences the producers of earlier ones before they start.
+    leader writes the configurations of all tasks, and fences the producers of earlier ones before they start, on another.
 
     Args:
         worker_config: a Java worker's properties.
@@ -96,6 +96,7 @@ class TaskRunner(EventReceiver):
         self._due: dict[tuple[Any, ...], threading.Timer] = {}
         self._refused: dict[tuple[Any, ...], tuple[str, float]] = {}
         self._herder = ThreadPoolExecutor(1, thread_name_prefix="herder")
+        self._leader = ThreadPoolExecutor(1, thread_name_prefix="leader")
         self._running = ExitStack()
         self._ended, self._has_failed, self._has_begun = threading.Event(), threading.Lock(), threading.Lock()
         self._stopped = False
@@ -112,7 +113,8 @@ class TaskRunner(EventReceiver):
             self._herder.shutdown(wait=False, cancel_futures=True)
             ready.set()
             self._herder.shutdown()
-            for timer in self._due.values():
+            self._leader.shutdown(cancel_futures=True)
+            for timer in [*self._due.values()]:
                 timer.cancel()
             self._stop_tasks([*self._tasks])  # those that it could not stop in time
 
@@ -208,18 +210,19 @@ class TaskRunner(EventReceiver):
         """Follow a change on the config topic; called by the thread that follows it."""
         self._soon(self._follow, event)
 
-    # What follows runs on the herder's thread.
+    # What follows runs on the herder's thread, and what a leader writes on one of its own, which it may hold up.
 
     def _soon(self, work: Callable[..., object], *arguments: Any) -> None:
         def done() -> None:
-            self._due.pop((work, *arguments), None)
             try:
                 work(*arguments)
             except Exception as error:  # noqa: BLE001 - one that fails must not end the others
                 _logger.error("The worker goes on after an error: %s", safe_text(error))  # noqa: TRY400 - no values
 
+        if timer := self._due.pop((work, *arguments), None):
+            timer.cancel()
         with suppress(RuntimeError):  # it was stopped
-            self._herder.submit(done)
+            (self._leader if work == self._leading else self._herder).submit(done)
 
     def _later(self, after_s: float, *work: Any) -> None:
         """Do it again soon: once, however often that is asked for."""
@@ -250,7 +253,7 @@ class TaskRunner(EventReceiver):
                 self._on_failed(error)
 
     def _take(self, items: ConnectorsAndTasks) -> None:
-        self._leading(self._lead)
+        self._soon(self._leading, self._lead)
         for connector in items.connectors:
             self._connectors.add(connector)
             self._start_connector(connector)
@@ -310,7 +313,7 @@ class TaskRunner(EventReceiver):
             self._start_connector(connector)
         else:
             self.member.request_rejoin()
-        self._leading(self._write_tasks, connector)
+        self._soon(self._leading, self._write_tasks, connector)
 
     def _restart(self, request: RestartRequest) -> None:
         plan = RestartPlan.of(request, self.storage.status.snapshot())

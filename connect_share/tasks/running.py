@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from connect_share.errors import BrokerError, StoreClosedError, refusal, safe_text
 from connect_share.kafka import client
@@ -68,15 +68,8 @@ def trace_of(error: BaseException, secrets: Sequence[str]) -> str:
     return text[-_LONGEST_TRACE:]
 
 
-class _Retry(NamedTuple):
-    """Why a task could not do its call, the pause since, and until when it is not called again."""
-
-    reason: str
-    pause_s: float
-    until_s: float
-
-
-_NO_RETRY: Final = _Retry("", 0.25, 0.0)
+_NO_RETRY: Final = ("", 0.25, 0.0)
+"""Why a task could not do its call, the pause since, and until when it is not called again."""
 
 
 class RunningTask(threading.Thread):
@@ -125,17 +118,23 @@ class RunningTask(threading.Thread):
             self._say(State.RUNNING)
             yield
         finally:
-            try:
-                self._call(task.stop)
-            except Exception as error:  # noqa: BLE001 - the task has ended all the same
-                _logger.warning("Task %s failed to stop: %s", self._at.task_id, safe_text(error))
+            self._try(task.stop)
+
+    def _try(self, method: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Call a method that fails no task, as in Java; return what it returned, or nothing if it raised."""
+        try:
+            return [self._call(method, *arguments)]
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            self._said.warning("Task %s: its %s has failed: %s", self._at.task_id, method.__name__, safe_text(error))
+            return []
 
     def _call_again(self, method: str, error: RetriableError) -> None:
         reason = f"{method} is called again: {safe_text(error)}"
-        pause_s = min(2 * self._retry.pause_s, _LONGEST_PAUSE_S)
-        if reason != self._retry.reason:
+        known, pause_s, _ = self._retry
+        if reason != known:
             self._said.warning("Task %s: %s", self._at.task_id, reason)
-        self._retry = _Retry(reason, pause_s, time.monotonic() + pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        self._retry = reason, pause_s, time.monotonic() + pause_s
 
     def _say(self, state: State, trace: str | None = None) -> None:
         if not self.stopping.is_set():
@@ -229,10 +228,8 @@ class RunningSource(RunningTask):
             self._writer = storage.task_offset_writer(task_id.connector, task_id.task)
         else:
             settings, name = self._client_settings("producer"), f"connector-producer-{task_id}"
-            if self._memory is None:
-                producer = client.producer(settings, client_id=name, idempotent=True, only_failures=True)
-            else:
-                producer = self._memory.producer(settings)
+            make = (self._memory or client).producer
+            producer = make(settings, client_id=name, idempotent=True, only_failures=True)
             self._writer = _AcknowledgedWriter(producer, storage.offset_writer(task_id.connector))
         self._sent: list[SourceRecord] = []
         with closing(self._writer):
@@ -254,7 +251,7 @@ class RunningSource(RunningTask):
         paused = False
         while not self.stopping.is_set():
             paused = self._is_paused(was=paused)
-            records = self._poll(task) if not paused and self._retry.until_s <= time.monotonic() else ()
+            records = self._poll(task) if not paused and self._retry[-1] <= time.monotonic() else ()
             for each in records:
                 self._note_topic(each.topic)
                 more = {"partition": each.partition, "timestamp_ms": each.timestamp_ms, "headers": each.headers}
@@ -285,8 +282,8 @@ class RunningSource(RunningTask):
             self._writer.commit()
             if type(task).commit_record is not SourceTask.commit_record:
                 for record in sent:
-                    self._call(task.commit_record, record)
-            self._call(task.commit)
+                    self._try(task.commit_record, record)
+            self._try(task.commit)
 
 
 class RunningSink(RunningTask):
@@ -294,7 +291,7 @@ class RunningSink(RunningTask):
 
     def _work(self, task: SinkTask) -> None:
         self._task = task
-        self._put: dict[TopicPartitionId, int] = {}
+        self._put: dict[TopicPartitionId, tuple[int, int]] = {}  # since the last commit: the first, and behind the last
         self._batch: list[Record] = []  # what the task has not taken yet
         self._failure: BaseException | None = None
         task.context = self._context = TaskContext(self._at.task_id, self.stopping, lambda _: None)
@@ -335,10 +332,13 @@ class RunningSink(RunningTask):
             if self._failure is not None:
                 raise self._failure
             self._batch += [record for message in messages if (record := self._record(message)) is not None]
-            if self._batch and not paused and self._retry.until_s <= time.monotonic():
+            if self._batch and not paused and self._retry[-1] <= time.monotonic():
                 self._put_batch()
-            if self._flush_is_due():
-                self._commit(self._put)
+            if self._flush_is_due() and not self._commit(self._put):
+                for at, (first, _) in self._put.items():  # they are put again, as in Java
+                    self._consumer.seek(TopicPartition(*at, first))
+                self._batch = [each for each in self._batch if (each.topic, each.partition) not in self._put]
+                self._put = {}
 
     def _put_batch(self) -> None:
         try:
@@ -346,7 +346,9 @@ class RunningSink(RunningTask):
         except RetriableError as error:
             self._call_again("put", error)
         else:
-            self._put.update({(record.topic, record.partition): record.offset + 1 for record in self._batch})
+            for record in self._batch:
+                at = record.topic, record.partition
+                self._put[at] = self._put.get(at, (record.offset,))[0], record.offset + 1
             self._batch, self._retry = [], _NO_RETRY
 
     def _record(self, message: client.Message) -> Record | None:
@@ -360,17 +362,18 @@ class RunningSink(RunningTask):
             raise failure
         return None
 
-    def _commit(self, partitions: Collection[TopicPartitionId]) -> None:
-        """Flush what was put of these partitions, and commit it."""
-        offsets = {at: offset for at, offset in self._put.items() if at in partitions}
+    def _commit(self, partitions: Collection[TopicPartitionId]) -> bool:
+        """Flush what was put of these partitions, and commit it; return whether the task could flush."""
+        offsets = {at: end for at, (_, end) in self._put.items() if at in partitions}
         if offsets and not self.abandoned:
-            if type(self._task).pre_commit is SinkTask.pre_commit:
-                self._call(self._task.flush, offsets)
-            else:
-                safe = self._call(self._task.pre_commit, offsets)
-                offsets = {at: safe[at] for at, offset in offsets.items() if at in safe and safe[at] <= offset}
+            knows = type(self._task).pre_commit is not SinkTask.pre_commit
+            called = self._try(self._task.pre_commit if knows else self._task.flush, offsets)
+            if not called:
+                return False
+            safe = called[0] if knows else offsets
+            offsets = {at: safe[at] for at, offset in offsets.items() if at in safe and safe[at] <= offset}
         if not offsets or self.abandoned:
-            return
+            return True
         try:
             wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
             self._consumer.commit(offsets=wanted, asynchronous=False)
@@ -380,13 +383,15 @@ class RunningSink(RunningTask):
                 raise failure from error
             self._said.warning("Task %s commits its offsets later: %s", self._at.task_id, failure)
         else:
-            self._put = {at: offset for at, offset in self._put.items() if offsets.get(at) != offset}
+            left = ((at, offsets.get(at, first), end) for at, (first, end) in self._put.items())
+            self._put = {at: (first, end) for at, first, end in left if first != end}
+        return True
 
     def _leave(self, partitions: Collection[TopicPartitionId]) -> None:
         """Have the task close partitions that are another's from now on."""
         ending = self._context.assignment.intersection(partitions)
         self._context.assignment -= ending
-        self._put = {at: offset for at, offset in self._put.items() if at not in ending}
+        self._put = {at: each for at, each in self._put.items() if at not in ending}
         self._batch = [record for record in self._batch if (record.topic, record.partition) not in ending]
         if ending:
             self._call(self._task.close, sorted(ending))

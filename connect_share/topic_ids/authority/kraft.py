@@ -24,6 +24,7 @@ from connect_share.topic_ids.scan.scans import json_object, lines_of
 
 _PAYLOAD: Final = "payload: "
 _TOPIC_RESOURCE: Final = 2
+_MOVING: Final = ("addingReplicas", "removingReplicas")
 _COMMAND: Final = "kafka-dump-log --cluster-metadata-decoder --skip-record-metadata --files ..."
 
 
@@ -118,11 +119,7 @@ class _MetadataFold:
             name,
             topic_id,
             {number: partition_of(data) for number, data in sorted(partitions.items())},
-            moving=any(
-                integers(data.get(member))
-                for data in partitions.values()
-                for member in ("addingReplicas", "removingReplicas")
-            ),
+            moving=any(integers(data.get(member)) for data in partitions.values() for member in _MOVING),
             # A whole log has every setting that was ever changed; one that it does not have is the default, off.
             remote_storage=self.remote.get(name, False) if self.configs else None,
         )

@@ -18,14 +18,19 @@ from connect_share.errors import (
     StoreClosedError,
 )
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import producer
 from connect_share.log import writer
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import RecordMetadata
 from connect_share.storage import ConnectStorage
+from connect_share.stores.connector_offsets import connector_client_settings
+from connect_share.stores.offsets import OffsetStorageWriter
+from connect_share.tasks.running import _AcknowledgedWriter
 from connect_share.worker_config import WorkerConfig
 from tests.broker.log.conftest import Bench, Collected
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.kafka import hanging, patient_broker
+from tests.support.topics import create_topic, read_topic
 from tests.support.waiting import await_that
 from tests.support.worker_files import properties_of
 
@@ -169,6 +174,41 @@ def test_a_broker_that_hangs_has_not_said_where_a_topic_ends(
             answer = asking.submit(storage.offsets.refresh, 60)
         answer.result(90)
         assert settings.result(90).keys() == {broker.id for broker in brokers}
+
+
+def test_a_source_outlasts_an_outage(patient: LocalBroker, unique: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a full queue, with records that are not acknowledged, with offsets; and longer than all limits of Java's."""
+    monkeypatch.setattr(vars(OffsetStorageWriter.flush)["__wrapped__"], "__defaults__", (0.1,))
+    limits = {f"producer.{name}.ms": "1000" for name in ("max.block", "delivery.timeout", "request.timeout")}
+    limits |= {"offset.flush.timeout.ms": "100", "producer.buffer.memory": "1048576"}
+    worker = WorkerConfig.from_properties(properties_of(patient.bootstrap_servers, unique, f"{unique}-") | limits)
+    numbers, taken = [b"%d" % number for number in range(3_000)], list[bytes]()
+    create_topic(worker.admin_settings(), unique, configs={"cleanup.policy": "delete"})
+    with (
+        Admin(worker.admin_settings(), client_id="tests", timeout_s=1) as admin,
+        ConnectStorage(worker) as storage,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        made = producer(connector_client_settings(worker, "c", {}, "producer"), client_id="tests", idempotent=True)
+        source = _AcknowledgedWriter(made, offsets := storage.offset_writer("c"))
+
+        def write(some: list[bytes]) -> None:
+            for number in some:
+                source.send(unique, bytes(1_000), number, partition=0, timestamp_ms=None, headers=())
+                taken.append(number)
+            source.offset({}, {"at": len(taken)})
+            source.commit()
+
+        write(numbers[:1])
+        for some, seen in ((numbers[1:-1], (True, False)), (numbers[-1:], (False, True)), ([], (False, False))):
+            with hanging(patient, admin):
+                writing = threads.submit(write, some)
+                with pytest.raises(ReadToEndTimeoutError):
+                    storage.offsets.refresh(1.5)
+                assert (writing.done(), len(taken) < 2_999, offsets.will_flush()) == (False, *seen)
+            writing.result(90)
+            assert storage.offset_reader("c").offset({}) == {"at": len(taken)}
+        assert [record.key for record in read_topic(admin, worker.client_settings(), unique)] == numbers
 
 
 def test_nothing_is_kept_of_what_was_written_where_brokers_give_no_ids() -> None:

@@ -21,7 +21,6 @@ from connect_share import (
     ConnectorTaskId,
     MemoryConnectStorage,
     MemoryKafka,
-    OffsetStorageWriter,
     RestartRequest,
     State,
     TargetState,
@@ -29,12 +28,11 @@ from connect_share import (
     WorkerConfig,
 )
 from connect_share.errors import GroupMembershipError, LogFailedError, NotStartedError, StoreClosedError
-from connect_share.kafka.client import Deadline, KafkaError, KafkaException
-from connect_share.log.memory import MemoryProducer
+from connect_share.kafka.client import KafkaError, KafkaException
 from connect_share.runtime import Generation, SoleMember
 from connect_share.stores.transactional_writer import TransactionalWriter
-from connect_share.tasks import RetriableError, SinkTask, SourceRecord, SourceTask, TaskRunner, running
-from connect_share.tasks.running import RunningSource, _Retry
+from connect_share.tasks import RetriableError, SinkTask, SourceRecord, SourceTask, TaskRunner
+from connect_share.tasks.running import RunningSource
 from tests.support.waiting import await_that
 from tests.support.worker_files import WORKER
 
@@ -65,6 +63,7 @@ class Words(SourceTask):
 
     def commit_record(self, record: SourceRecord) -> None:
         self.committed.append(record.value or b"")
+        raise RuntimeError("which is heard, and no more")
 
     def stop(self) -> None:
         self.stopped.append(self._config["word"])
@@ -219,8 +218,11 @@ def test_a_task_that_fails_says_why_without_secrets_and_is_restarted(
         runner.storage.config.put_restart_request(RestartRequest("c", only_failed=True, include_tasks=True))
         await_that(lambda: Words.stopped[before:], lambda found: found == ["fail"], what="restarted")
         await_states(runner, "c", "RUNNING", "RUNNING", "FAILED")
-        put(runner, "d", connector_class="Words", words="text")  # which are no bytes
-        await_states(runner, "d", "RUNNING", "FAILED")
+        for name, kind in (("d", "Words"), ("e", "Waiting")):  # text, which is no bytes; coroutines without a loop
+            put(runner, name, connector_class=kind, words="text", tasks_max="1")
+            await_states(runner, name, "RUNNING", "FAILED")
+        (status,) = runner.storage.status.snapshot().task_statuses("e")
+        assert "enter the runner with async with" in (status.trace or "")
     assert "hunter2secret" not in caplog.text
 
 
@@ -277,7 +279,7 @@ def test_a_task_that_is_made_too_late_fences_none_that_runs_anew(make: Make, kaf
 def test_a_poll_that_is_to_be_called_again_fails_no_task(
     make: Make, kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("connect_share.tasks.running._NO_RETRY", _Retry("", 0.001, 0.0))
+    monkeypatch.setattr("connect_share.tasks.running._NO_RETRY", ("", 0.001, 0.0))
     monkeypatch.setattr("connect_share.tasks.runner._REVOKE_S", 0)  # beside the time that a task may take to end
     with make(inter_worker_key_ttl_ms="50") as runner:
         key = await_that(lambda: runner.storage.config.snapshot().session_key, what="a key")
@@ -290,7 +292,7 @@ def test_a_poll_that_is_to_be_called_again_fails_no_task(
     assert "hunter2" not in caplog.text
     for times in range(17):
         task._call_again("poll", RetriableError())
-        assert task._retry.pause_s == min(0.002 * 2**times, 60)
+        assert task._retry[1] == min(0.002 * 2**times, 60)
 
 
 def test_coroutines_run_on_the_loop_and_are_cancelled(make: Make, kafka: MemoryKafka) -> None:
@@ -308,15 +310,6 @@ def test_coroutines_run_on_the_loop_and_are_cancelled(make: Make, kafka: MemoryK
         assert not task.abandoned
 
     asyncio.run(run())
-
-
-def test_coroutines_without_a_loop_are_refused(make: Make) -> None:
-    with make() as runner:
-        put(runner, "c", connector_class="Waiting", tasks_max="1")
-        await_states(runner, "c", "RUNNING", "FAILED")
-        status = runner.storage.status.get(ConnectorTaskId("c", 0))
-        assert status is not None
-        assert "enter the runner with async with" in (status.trace or "")
 
 
 @pytest.mark.parametrize("make", ["enabled"], indirect=True)
@@ -364,14 +357,15 @@ def test_a_task_waits_until_the_leader_has_fenced(make: Make, kafka: MemoryKafka
 
 
 @pytest.mark.parametrize("make", ["enabled"], indirect=True)
-def test_a_connector_whose_tasks_are_refused_holds_up_no_other(
-    make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_connector_whose_tasks_are_refused_or_stand_holds_up_no_other(
+    make: Make, kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    commit, later, pauses = TransactionalWriter._commit, TaskRunner._later, list[float]()
+    commit, later, pauses, go_on = TransactionalWriter._commit, TaskRunner._later, list[float](), threading.Event()
 
     def refuse(writer: TransactionalWriter, producer: Any, records: Any, *more: Any) -> None:
         if records[0][0] == b"task-a-0":
             raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+        assert records[0][0] != b"task-d-0" or go_on.wait(60)
         commit(writer, producer, records, *more)
 
     def sooner(runner: TaskRunner, after_s: float, *work: Any) -> None:
@@ -387,8 +381,15 @@ def test_a_connector_whose_tasks_are_refused_holds_up_no_other(
         for name in "bc":
             await_states(runner, name, "RUNNING", "RUNNING")
         await_that(lambda: pauses, lambda found: len(found) > 8, what="tried again")
+        put(runner, "d", connector_class="Words", words="d")
+        await_states(runner, "d", "RUNNING")
+        with MemoryConnectStorage(runner.config, kafka=kafka) as other:
+            other.config.claim_write_privileges()
+            other.config.remove_connector_config("b")
+        await_states(runner, "b", None)
+        go_on.set()
     assert pauses[:9] == [0.5, 1, 2, 4, 8, 16, 32, 60, 60]
-    assert caplog.text.count("The leader tries again") == 1
+    assert caplog.text.count("The leader tries again: writing to configs failed: MSG_SIZE_TOO_LARGE") == 1
 
 
 def test_a_sink_has_as_many_tasks_as_it_may_and_java_can_run_them(make: Make) -> None:
@@ -437,17 +438,6 @@ def test_a_generation_that_ends_between_two_looks_fails_nothing(make: Make, monk
     with make() as runner:
         put(runner, "c", connector_class="Words", words="a")
         await_that(lambda: states(runner, "c")[0], lambda found: found == "RUNNING", what="said")
-
-
-@pytest.mark.parametrize("make", ["disabled"], indirect=True)
-def test_an_outage_of_an_hour_fails_no_task(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "Deadline", MagicMock(after=lambda timeout_s: Deadline(timeout_s, 0.0)))
-    monkeypatch.setattr(MemoryProducer, "produce", MagicMock(side_effect=[BufferError, BufferError, None]))
-    monkeypatch.setattr(OffsetStorageWriter, "flush", flush := MagicMock())
-    with make() as runner:
-        put(runner, "c", connector_class="Words", words="a")
-        await_that(lambda: Words.committed, lambda found: found == [b"a"], what="committed")
-    flush.assert_called_once_with(threading.TIMEOUT_MAX)
 
 
 @pytest.mark.parametrize("where", ["start", "stop"])
