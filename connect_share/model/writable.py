@@ -172,7 +172,7 @@ def _require_text(text: object, what: str) -> None:
 def require_name(connector: object) -> None:
     """Refuse what cannot be read out of a key again."""
     _require_text(connector, "the name of a connector")
-    if any("\ud800" <= character <= "\udfff" for character in str(connector)):
+    if not str(connector).isascii() and any("\ud800" <= character <= "\udfff" for character in str(connector)):
         raise ValueFormatError(
             f"the connector's name {shown(str(connector))} has half a surrogate pair: no UTF-8 holds it"
         )

@@ -222,17 +222,17 @@ def test_cancelled_flush_does_not_call_back_and_keeps_its_offsets() -> None:  # 
     target, writer, outcome = held_flush({"filename": "y"}, then=outcomes.append)
     writer.offset(FILE, {"position": 2})
     writer.cancel_flush()
-    target.let_go()
-    done(outcome)
-    assert outcomes == []
-    assert writer.will_flush()
+    late, target.held = target.held, []
     assert writer.begin_flush()
     again = writer.do_flush(outcomes.append)
+    late[0]()
+    done(outcome)
+    with pytest.raises(FlushInProgressError):  # the late end has not ended the next flush
+        writer.begin_flush()
     target.let_go()
     done(again)
     assert outcomes == [None]
-    reader = OffsetStorageReader(target, "foo")
-    assert reader.offsets([FILE, {"filename": "y"}]) == [
+    assert OffsetStorageReader(target, "foo").offsets([FILE, {"filename": "y"}]) == [
         (FILE, {"position": 2}),  # newer wins over the one that was being flushed
         ({"filename": "y"}, {"position": 1}),
     ]
