@@ -90,9 +90,9 @@ class KeyPlaces:
         found[partition] = kept_as(record)
         return counting(found.values(), self.partitions())
 
-    def has_several(self, key: bytes) -> bool:
-        """Return whether an original key has records in several partitions."""
-        return key in self._several
+    def kept(self, key: bytes, partition: int) -> Record | None:
+        """Return what is kept of an original key in a partition; ``None``: it was not met in several."""
+        return self._several.get(key, {}).get(partition)
 
     def living(self, key: bytes) -> set[int]:
         """Return the partitions in which an original key has a living record."""
@@ -122,13 +122,9 @@ class KeyPlaces:
 
     def newest_ms_of_others(self, key: bytes, placed: int | None) -> int:
         """Return the time of the newest record of an original key elsewhere than where murmur2 places it; -1: none."""
-        place = self._places.get(key, self._removed.get(key))
-        if place is None:
-            return -1
-        found = self._several.get(key, {})
-        known = [(each.partition, decisive_ms(each)) for each in found.values()] or [
-            (place & _PARTITION, place >> _BITS)
-        ]
+        place = self._places.get(key, self._removed.get(key, -1))
+        several = [(each.partition, decisive_ms(each)) for each in self._several.get(key, {}).values()]
+        known = several or [(place & _PARTITION, place >> _BITS)]
         return max((at_ms for at, at_ms in known if at != placed), default=-1)
 
     def is_replaced(self, key: bytes, record: Record) -> bool:

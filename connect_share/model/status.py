@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from heapq import heappop, heappush
 from typing import Any, ClassVar, Final, TypeVar, assert_never
@@ -399,15 +399,13 @@ class StatusFold(Fold, _Statuses):
         if not connector:
             raise KeyFormatError("the key names no connector")
         _, fields = self._counting(record, _status)
+        self._connectors.pop(connector, None)
         if fields is not None:
             self._connectors[connector] = ConnectorStatus(connector, *fields)
-        else:
-            self._connectors.pop(connector, None)
         if record.value is not None:
             return
         at_ms = decisive_ms(record)
-        removed_at_ms = max(at_ms, self._removed_at_ms.get(connector, at_ms))
-        self._removed_at_ms[connector] = removed_at_ms
+        removed_at_ms = self._removed_at_ms[connector] = max(at_ms, self._removed_at_ms.get(connector, at_ms))
         # Any writer may remove a connector as often as it likes: not all of its tasks are looked at each time.
         ages = self._ages.get(connector)
         if ages is None and connector in self._tasks:
@@ -428,8 +426,7 @@ class StatusFold(Fold, _Statuses):
         if task is None:
             raise KeyFormatError("the key holds no task number")
         counts, fields = self._counting(record, _status)
-        # Between partitions times decide: there is no order in which one status could be outdone by another.
-        if fields is None or self.places.has_several((record.key or b"")[len(self._prefix) :]):
+        if fields is None or self.places.kept((record.key or b"")[len(self._prefix) :], record.partition) is not None:
             self._drop_task(task)
             self._stale.pop(task, None)
         if fields is not None and not self._take(decisive_ms(counts), TaskStatus(task, *fields)):
@@ -440,10 +437,19 @@ class StatusFold(Fold, _Statuses):
         value = None if record.value is None else parse_value(record.value)  # what cannot be read counts nowhere
         if self.group is None and isinstance(value, tuple):
             self.clusters.look(record.partition, value[1], value[2])
-        counts = self.places.take((record.key or b"")[len(self._prefix) :], record, self._value_of)
+        counts = self.places.take((record.key or b"")[len(self._prefix) :], record, self._value_of, self._kept_as)
         if counts is not record:
             value = None if counts.value is None else parse_value(counts.value)
         return counts, value
+
+    def _kept_as(self, record: Record) -> Record:
+        """Return what is kept of a record whose key lies in several partitions: in its own, a task's may be outdone."""
+        old = self.places.kept((record.key or b"")[len(self._prefix) :], record.partition)
+        is_task = (record.key or b"").startswith(StatusKey.TASK.prefix, len(self._prefix))
+        if not is_task or record.value is None or old is None or old.value is None:
+            return record
+        (state, _, generation, *_), (before, _, generation_before, *_) = _status(record.value), _status(old.value)
+        return replace(record, value=old.value) if _is_outdone(state, generation, before, generation_before) else record
 
     def _value_of(self, original: bytes) -> bytes | None:
         subject = subject_of(TopicType.STATUS, original)
@@ -454,20 +460,14 @@ class StatusFold(Fold, _Statuses):
             topic = self.topic_status(connector, str(member))
             return None if topic is None else status_record(topic)[1]
         task = ConnectorTaskId(connector, int(member or 0))
-        found = self._stale[task][1] if task in self._stale else self.task_status(task)
-        status = self.connector_status(connector) if kind is StatusKey.CONNECTOR else found
+        status = self.connector_status(connector) if kind is StatusKey.CONNECTOR else self.task_status(task)
         return None if status is None else _status_value(status)  # DESTROYED, too: workers never write it
 
     def _take(self, timestamp_ms: int, status: TaskStatus) -> bool:
         """Store a task's status and return ``True``, unless it is stale."""
         task = status.task_id
         known = self.task_status(task)
-        if (
-            status.state is State.UNASSIGNED
-            and known is not None
-            and known.state is State.RUNNING
-            and known.generation >= status.generation
-        ):
+        if known is not None and _is_outdone(status.state, status.generation, known.state, known.generation):
             # Stored after all if the RUNNING status is removed by a record that another order puts before it.
             self._stale[task] = (timestamp_ms, status)
             return False
@@ -551,6 +551,11 @@ def _parse_status(data: bytes) -> _Status:
 
 
 _recent_status = lru_cache(maxsize=128)(_parse_status)
+
+
+def _is_outdone(state: State, generation: int, before: State, generation_before: int) -> bool:
+    """Return whether a task's status does not replace the one before it in its partition."""
+    return state is State.UNASSIGNED and before is State.RUNNING and generation_before >= generation
 
 
 def _topic_status(data: bytes) -> TopicStatus:

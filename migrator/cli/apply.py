@@ -56,8 +56,7 @@ def _resume(arguments: argparse.Namespace, _: Output) -> Steps:
         with evidence_of(run, arguments.evidence, "resume"), ProgressLine() as progress:
             engine = engine_of(arguments, progress, "apply_plan", "copy_engine")
             resume_plan(run, engine=engine, engine_name=arguments.engine, progress=progress)
-        result = _applied(run)
-    yield result
+        yield _applied(run)
 
 
 def _applied(run: MigrationRun) -> Result:

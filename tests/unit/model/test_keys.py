@@ -212,6 +212,7 @@ WORDS = {
     "begins": "it starts with '",
     "after_dot": "after a dot it goes on with '",
 }
+NO_TEXTS = [{"id": None, "reason": "empty"}, {"id": 5, "reason": "characters"}, {"id": b"a", "reason": "characters"}]
 
 
 def test_the_vectors_hold_every_kind() -> None:
@@ -229,9 +230,6 @@ def test_the_vectors_hold_every_kind() -> None:
 @pytest.mark.parametrize("text", VECTORS["legal_ids"])
 def test_legal_ids(text: str) -> None:
     assert ClusterGroupId(text) == text
-
-
-NO_TEXTS = [{"id": None, "reason": "empty"}, {"id": 5, "reason": "characters"}, {"id": b"a", "reason": "characters"}]
 
 
 @pytest.mark.parametrize("entry", [*VECTORS["illegal_ids"], *NO_TEXTS], ids=lambda entry: ascii(entry["id"]))

@@ -82,12 +82,12 @@ def offset_records(key: bytes, order: Sequence[Entry]) -> list[Record]:
 
 
 def status_records(key: bytes, order: Sequence[Entry]) -> list[Record]:
-    def value(part: int, number: int | None) -> bytes | None:
-        state = ("UNASSIGNED", "RUNNING", "DESTROYED")[part % 3]  # alike in a partition: there, order decides
+    def value(number: int | None) -> bytes | None:
+        state = ("UNASSIGNED", "RUNNING", "DESTROYED")[(number or 0) % 3]  # a task's RUNNING 4 outdoes UNASSIGNED 3
         status = {"state": state, "trace": None, "worker_id": "w:8083", "generation": number}
         return None if number is None else value_of(status)
 
-    return [Record("t", part, at, ms, key, value(part, number)) for at, (part, ms, number) in enumerate(order)]
+    return [Record("t", part, at, ms, key, value(number)) for at, (part, ms, number) in enumerate(order)]
 
 
 def sealed_records(key: bytes, order: Sequence[Entry]) -> list[Record]:
@@ -165,7 +165,9 @@ def test_every_reader_follows_the_rule_whatever_the_order_of_partitions(reader: 
     (partitions, number, entries, chance), (read, key_of) = layout, READERS[reader]
     key = key_of(number)
     counts = counting(key, partitions, entries, sealed=read is by_sealed_replay)
-    assert read(key, partitions, mixed(entries, chance)) == counts[2]
+    alone = read(key, partitions, [entry for entry in entries if entry[0] == counts[0]])  # what a move copies
+    assert read(key, partitions, mixed(entries, chance)) == alone
+    assert alone == counts[2] or b"status-task" in key
 
 
 @settings(max_examples=LAYOUTS)
