@@ -81,11 +81,12 @@ def fail_all(futures: Iterable[Future[T]], error: BaseException) -> None:
 
 
 class SafeFuture(Future[T]):
-    """A future that a thread of ours ends, and that a caller may stop to wait for by any exception."""
+    """A future that only a thread of ours ends, as what is sent cannot be called back; a caller may stop to wait for it."""
 
     def __init__(self) -> None:
         super().__init__()
         self._condition = SafeCondition()
+        self.set_running_or_notify_cancel()
 
 
 class JobThread:

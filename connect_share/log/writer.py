@@ -106,7 +106,6 @@ class LogWriter:
         ``before``: how far the topic has been read; ``partition``: -1 for that of murmur2.
         """
         write = _Write(key, value, before, partition)
-        write.future.set_running_or_notify_cancel()  # what is sent cannot be called back
         while True:
             with self._lock:
                 self._require_thread()
@@ -221,7 +220,7 @@ class LogWriter:
                 self._is_full = True
             except Exception as exc:  # noqa: BLE001 - what the client does not take holds no other up
                 self._end(write)
-                write.future.set_exception(self._translated(exc))
+                write.future.set_exception(self._translated(exc, write))
 
     def _delivered(self, write: _Write, error: Any, message: Any) -> None:
         self._end(write)
@@ -229,10 +228,11 @@ class LogWriter:
             record = RecordMetadata(message.topic(), message.partition(), message.offset())
             self.acknowledged(write.future, record, write.before)
         else:
-            write.future.set_exception(self._translated(error))
+            write.future.set_exception(self._translated(error, write))
 
-    def _translated(self, error: Any) -> BrokerError:
-        return translate(error, f"writing to topic {self.topic}", "WRITE")
+    def _translated(self, error: Any, write: _Write) -> BrokerError:
+        size = len(write.key) + len(write.value or b"")
+        return translate(error, f"writing {size:,} bytes to topic {self.topic}", "WRITE")
 
     def _end(self, write: _Write) -> None:
         del self._open[write.number]

@@ -431,7 +431,6 @@ def when_all(futures: Collection[Future[Any]], end: Callable[[BaseException | No
 def all_of(futures: Sequence[Future[RecordMetadata]]) -> Future[RecordMetadata]:
     """Return a future that ends with the first one's result when all have ended, or with the first error."""
     all_sent: Future[RecordMetadata] = SafeFuture()
-    all_sent.set_running_or_notify_cancel()
 
     def end(error: BaseException | None) -> None:
         if error is None:

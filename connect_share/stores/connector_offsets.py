@@ -30,7 +30,7 @@ from connect_share.errors import (
     safe_text,
 )
 from connect_share.log.memory import MemoryKafka, MemoryLog
-from connect_share.log.threads import BackgroundThread, await_end
+from connect_share.log.threads import BackgroundThread, SafeFuture, await_end
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import ClusterGroupId, shown
 from connect_share.model.offsets import partition_identity
@@ -481,8 +481,7 @@ def _joined(
     answers: list[tuple[dict[bytes, bytes], Future[dict[bytes, bytes | None]]]],
 ) -> Future[dict[bytes, bytes | None]]:
     """Combine answers once all are there; later ones in the list win, nulls included."""
-    joined: Future[dict[bytes, bytes | None]] = Future()
-    joined.set_running_or_notify_cancel()
+    joined: Future[dict[bytes, bytes | None]] = SafeFuture()
 
     def end(error: BaseException | None) -> None:
         if error is not None:

@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, Final, Protocol, Unpack
 
 from connect_share.errors import (
+    BrokerError,
     ConnectShareError,
     FlushInProgressError,
     KeyFormatError,
@@ -108,7 +109,6 @@ class WriteOutcome:
 
     def __init__(self, callback: SetCallback | None) -> None:
         self.future: Future[None] = SafeFuture()
-        self.future.set_running_or_notify_cancel()  # what is sent cannot be called back
         self._callback = callback
 
     def end(self, error: ConnectShareError | None) -> Future[None]:
@@ -261,7 +261,6 @@ class Flush:
     def __init__(self, offsets: dict[bytes, tuple[bytes, bytes | None]]) -> None:
         self.offsets = offsets
         self.ended: Future[None] = SafeFuture()
-        self.ended.set_running_or_notify_cancel()  # who waits for it in vain does not end it
 
 
 class OffsetStorageWriter:
@@ -399,6 +398,8 @@ class OffsetStorageWriter:
             values = dict(flush.offsets.values())
 
         def on_completion(error: ConnectShareError | None) -> None:
+            if isinstance(error, BrokerError):  # of one record, so no other sees it
+                error.args = (f"offsets of connector {self._namespace!r}: {error}",)
             if self._finish(flush, error) and callback is not None:
                 callback(error)
 

@@ -181,7 +181,7 @@ class _AcknowledgedWriter:
 
     def __init__(self, producer: client.Producer, offsets: OffsetStorageWriter) -> None:
         self._producer, self.offset, self._flush = producer, offsets.offset, offsets.flush
-        self._failures: list[client.KafkaError] = []
+        self._failures: list[BrokerError] = []
         self._closed = False
 
     def send(self, topic: str, value: bytes | None, key: bytes | None, **more: Any) -> None:
@@ -205,14 +205,14 @@ class _AcknowledgedWriter:
 
     def _check(self) -> None:
         if self._failures:
-            raise client.translate(self._failures[0], "writing the records of a task", "WRITE")
+            raise self._failures[0]
         if self._closed:
             raise StoreClosedError("the producer of a task was closed")
 
     @callback
-    def _on_delivery(self, error: client.KafkaError | None, _message: client.Message) -> None:
+    def _on_delivery(self, error: client.KafkaError | None, sent: client.Message) -> None:
         if error is not None:
-            self._failures.append(error)
+            self._failures.append(client.translate(error, f"writing {len(sent):,} bytes to {sent.topic()}", "WRITE"))
 
 
 class RunningSource(RunningTask):

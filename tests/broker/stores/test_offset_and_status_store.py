@@ -44,7 +44,7 @@ def test_flush_after_a_failed_one_writes_the_same_offsets_then_nothing(shared: A
     writer = OffsetStorageWriter(shared.offset_store(worker=shared.sharing(**SMALL_TOPIC)), "foo")
     writer.offset({"filename": LONG}, {"position": 1})
     writer.offset(FILE, {"position": 1})
-    with pytest.raises(ConnectShareError):
+    with pytest.raises(ConnectShareError, match=r"^offsets of connector 'foo': writing 30,\d+ bytes to topic "):
         writer.flush(30)
     writer.offset(FILE, {"position": 2})
     writer._store = large
