@@ -43,8 +43,7 @@ def site(broker: TestBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """Topics with one group, and dedicated topics of a cluster that is to join."""
     name = f"{TOPIC_PREFIX}-admit-{uuid.uuid4().hex[:6]}"
     made = Site(broker.bootstrap_servers, name, tmp_path_factory.mktemp("admit"))
-    for who in ("shared", "own"):
-        made.create(who, ONE_EACH, UNTOUCHED)
+    made.create("shared own", ONE_EACH, UNTOUCHED)
     with broker.admin() as admin:
         try:
             for kind in TopicType:

@@ -101,8 +101,7 @@ def test_a_move_goes_on_and_can_be_taken_back(site: Site, path: Path) -> None:
 
 def test_what_was_planned_to_be_copied_as_it_is_can_be_taken_back_of_a_plain_group(site: Site) -> None:
     """Plans of 0.3 say so if there was one value of a stranger."""
-    site.create("own", SHARED_PARTITIONS)
-    site.create("shared", SHARED_PARTITIONS)
+    site.create("own shared", SHARED_PARTITIONS)
     source, there = worker(site, "own", "a", mode="off"), worker(site, "shared", "a", mode="off")
     life(source, "c")
     before = state(source)

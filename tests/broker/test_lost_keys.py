@@ -128,8 +128,7 @@ def test_nothing_is_written_until_the_line_is_back(site: Site, lines: tuple[Path
 
 
 def test_a_group_that_was_sealed_after_its_move_is_not_rolled_back_in_plain(site: Site) -> None:
-    site.create("own", SHARED_PARTITIONS)
-    site.create("shared", SHARED_PARTITIONS)
+    site.create("own shared", SHARED_PARTITIONS)
     source, destination = worker(site, "own", "a"), worker(site, "shared", "b")
     life(source, "c")
     plan = planned(site, source, destination)

@@ -141,8 +141,7 @@ def moved(site: Site, source: Path, destination: Path, *more: str, name: str = "
 def test_every_direction(site: Site, there: Any, here: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Given are groups with the ids of their keys."""
     caplog.set_level(logging.DEBUG)
-    site.create("own", SHARED_PARTITIONS)
-    site.create("shared", SHARED_PARTITIONS)
+    site.create("own shared", SHARED_PARTITIONS)
     sealed_there, sealed_here = bool(there[1:]), bool(here[1:])
     lay_down(site, "own", there[0], key_text(*there[1:]) if sealed_there else None, attacked=sealed_there)
     source, destination = worker(site, "own", *there), worker(site, "shared", *here)
@@ -184,8 +183,7 @@ def test_in_place_in_state_mode_and_one_connector(site: Site) -> None:
 
 
 def test_without_keys_values_are_carried_as_they_are(site: Site) -> None:
-    site.create("own", SHARED_PARTITIONS)
-    site.create("shared", SHARED_PARTITIONS)
+    site.create("own shared", SHARED_PARTITIONS)
     lay_down(site, "own", "a", key_text(7))
     source, destination = worker(site, "own", "a", mode="off"), worker(site, "shared", "a", mode="off")
     plan_path, told = moved(site, source, destination)
@@ -237,8 +235,7 @@ def test_what_cannot_be_opened_is_refused_before_anything_is_written(site: Site)
 
 
 def test_an_old_value_between_two_rounds_is_not_mirrored(site: Site) -> None:
-    site.create("own", SHARED_PARTITIONS)
-    site.create("shared", SHARED_PARTITIONS)
+    site.create("own shared", SHARED_PARTITIONS)
     lay_down(site, "own", "a", key_text(7))
     source, destination = worker(site, "own", "a", 7), worker(site, "shared", "b", 8)
     plan = site.plan(source, destination, intent=Intent(follow=True))
@@ -282,8 +279,7 @@ def test_what_others_write_at_the_destination_does_not_count(site: Site) -> None
 
     The group was here before, and was removed later than its originals were written.
     """
-    site.create("own", SHARED_PARTITIONS)
-    site.create("shared", SHARED_PARTITIONS)
+    site.create("own shared", SHARED_PARTITIONS)
     lay_down(site, "own", None, None)
     topic = site.topic("shared", TopicType.CONFIG)
     forged = Record(topic, 0, 0, NOW_MS, b"a.connector-c", b'{"properties":{}}')
@@ -309,8 +305,7 @@ def test_what_others_write_at_the_destination_does_not_count(site: Site) -> None
 
 
 def test_only_what_the_group_has_sealed_is_growth_of_the_source(site: Site) -> None:
-    site.create("own", SHARED_PARTITIONS)
-    site.create("shared", SHARED_PARTITIONS)
+    site.create("own shared", SHARED_PARTITIONS)
     lay_down(site, "own", "a", key_text(7))
     source, destination = worker(site, "own", "a", 7), worker(site, "shared", "b", 8)
     first, second = (site.plan(source, destination, name) for name in ("first.json", "second.json"))

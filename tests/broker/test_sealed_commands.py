@@ -150,8 +150,7 @@ def test_plain_records_are_sealed_on_the_way_unless_they_lie_beside_sealed_ones(
 def test_the_old_workers_stop_and_start_again_and_the_new_ones_lose_the_copies(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site.create("own", SHARED_PARTITIONS)
-    site.create("shared", SHARED_PARTITIONS)
+    site.create("own shared", SHARED_PARTITIONS)
     source, destination = worker(site, "own", "a", 7), worker(site, "shared", "b", 8)
     before = life(source, "c", "d")
     topic = site.topic("own", TopicType.CONFIG)
@@ -231,8 +230,7 @@ def test_originals_beside_their_copies_are_removed(site: Site, printed: Printed)
 
 
 def test_a_source_that_nobody_can_look_into_is_not_sealed(site: Site) -> None:
-    site.create("own", SHARED_PARTITIONS)
-    site.create("shared", SHARED_PARTITIONS)
+    site.create("own shared", SHARED_PARTITIONS)
     life(worker(site, "own", "a", 7), "c")
     plan = planned(site, worker(site, "own", "a", mode="off"), worker(site, "shared", "a", mode="off"))
     for command, says in (("cutover", "nobody can see its connectors"), ("rollback", "new workers would accept no")):

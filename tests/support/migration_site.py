@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,13 +44,11 @@ class Site:
         return Admin(self.settings, client_id="test")
 
     def create(
-        self, who: str, partitions: dict[TopicType, int] | None = None, configs: dict[str, str] | None = None
+        self, names: str, partitions: dict[TopicType, int] = PARTITIONS, configs: dict[str, str] | None = None
     ) -> None:
         with self.admin() as admin:
-            for topic_type in TopicType:
-                self.create_topic(
-                    admin, self.topic(who, topic_type), (partitions or PARTITIONS)[topic_type], configs or {}
-                )
+            for who, topic_type in itertools.product(names.split(), TopicType):
+                self.create_topic(admin, self.topic(who, topic_type), partitions[topic_type], configs or {})
 
     def create_topic(self, admin: Admin, topic: str, partitions: int, configs: dict[str, str]) -> None:
         create_known(admin, NewTopicRequest(topic, partitions, 1, {"cleanup.policy": "compact", **configs}))

@@ -126,8 +126,7 @@ def test_the_console_shows_what_is_there(site: Site, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize("mode", ["state", *(["mirror"] if LONG else [])])
 def test_the_migrator_carries_its_own_and_nothing_else(site: Site, mode: str, tmp_path: Path) -> None:
     """Off shared topics onto plain keys; at the destination lies what others left."""
-    site.create("shared", PARTITIONS, TAKES_ALL)
-    site.create("own", PARTITIONS, TAKES_ALL)
+    site.create("shared own", PARTITIONS, TAKES_ALL)
     pour(site, "shared", HostileRecords(SEED + 2, group=GROUP), carried=True)
     pour(site, "shared", HostileRecords(SEED + 3, group="stranger"), RECORDS // 3)
     source, destination = site.worker_file("shared", GROUP, sharing=True), site.worker_file("own", "o", sharing=False)

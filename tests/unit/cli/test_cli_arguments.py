@@ -93,15 +93,6 @@ def test_a_file_that_cannot_even_be_looked_for(capsys: pytest.CaptureFixture[str
     assert "File name too long" in capsys.readouterr().err
 
 
-def test_a_broker_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["get", "groups", "-B", "127.0.0.1:1", "--config-storage-topic", "c", "--timeout", "5"]
-    assert main(words) == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("connect-share: error: no answer from 127.0.0.1:1: ")
-    assert "Connection refused" in captured.err
-
-
 def test_flags_become_a_topic_set() -> None:
     words = ["get", "groups", "-B", "x:1", "--offset-storage-topic", "o", "-X", "client.rack=r", "-X", "debug=a=b"]
     found = topic_set_of(build_parser().parse_args(words))
