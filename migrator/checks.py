@@ -19,7 +19,7 @@ from connect_share.errors import (
 from connect_share.files import Progress, counted
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, TopicRight, to_record
-from connect_share.kafka.create import check_cleanup_policy, check_partition_count, lost_topic, topic_spec
+from connect_share.kafka.create import check_cleanup_policy, check_partition_count, lost_topics, topic_spec
 from connect_share.kafka.facts import (
     TopicFacts,
     admin_of,
@@ -75,10 +75,10 @@ def require_planned(
     """
     topic, found = planned.topic, facts.get(planned.topic)
     if found is None:
-        raise lost_topic(topic_type, topic, "does not exist, and did when the plan was made", _NEW_PLAN)
+        raise lost_topics({topic_type: topic}, "does not exist, and did when the plan was made", _NEW_PLAN)
     if planned.topic_id not in (None, found.topic_id):
         was = f"was deleted and created again: its id is {found.topic_id}, and was {planned.topic_id}"
-        lost = lost_topic(topic_type, topic, was, _NEW_PLAN)
+        lost = lost_topics({topic_type: topic}, was, _NEW_PLAN)
         raise TopicRecreatedError(str(lost), topic=topic, old_id=planned.topic_id, new_id=found.topic_id)
     return found
 

@@ -22,7 +22,7 @@ from connect_share.console.options import PLAIN, Group
 from connect_share.contents.groups import GroupFold
 from connect_share.errors import ConfigError, ConnectShareError, CopyError
 from connect_share.files import SILENT, Progress, lock_alone, open_to_lock
-from connect_share.kafka.create import lost_topic
+from connect_share.kafka.create import lost_topics
 from connect_share.kafka.facts import TopicFacts
 from connect_share.model.config import (
     connector_config_record,
@@ -170,7 +170,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
         named = any(connector_of(TopicType.CONFIG, key[length:]) for key in config.keys)
         if not is_orphan and not named and any(topic.due for topic in found.values()):
             what = f"has no record that names a connector of {self.stopped.shown}, and other topics have"
-            raise lost_topic(TopicType.CONFIG, config.facts.topic, what)
+            raise lost_topics({TopicType.CONFIG: config.facts.topic}, what)
 
     def _own(
         self, topic_type: TopicType, topic: TopicContent, progress: Progress
@@ -312,9 +312,8 @@ def plan_orphans(state: GroupState, topics: Mapping[TopicType, str], *, with_off
     ``LostTopicError``: all belongs to none, for the config topic was made anew, or emptied.
     """
     if is_lost(state):
-        raise lost_topic(
-            TopicType.CONFIG, topics[TopicType.CONFIG], "has no record that names a connector, others have"
-        )
+        what = "has no record that names a connector, others have"
+        raise lost_topics({TopicType.CONFIG: topics[TopicType.CONFIG]}, what)
     orphans, group = orphans_of(state, topics), state.group
     kinds = [each for each in topics if with_offsets or each is not TopicType.OFFSET]
     keys = [(topic_type, original) for topic_type in kinds for original in orphans.keys(topic_type)]

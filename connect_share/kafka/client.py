@@ -373,6 +373,7 @@ def is_unsupported(error: BrokerError) -> bool:
 
 UNKNOWN_TOPIC: Final = ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "_UNKNOWN_TOPIC")
 """Names of the errors of a broker, or of the client library, that does not know the topic."""
+ALREADY_EXISTS: Final = "TOPIC_ALREADY_EXISTS"
 
 
 def is_unknown_topic(error: BrokerError) -> bool:

@@ -29,7 +29,7 @@ from connect_share.errors import (
     refusal,
 )
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import Deadline, is_unknown_topic, is_unsupported
+from connect_share.kafka.client import ALREADY_EXISTS, Deadline, is_unknown_topic, is_unsupported
 from connect_share.kafka.descriptions import NewTopicRequest, TopicDescription
 from connect_share.kafka.waits import Awaited, longest_wait_s
 from connect_share.model.records import TopicType
@@ -321,14 +321,11 @@ def check_cleanup_policy(
     Source: ``TopicAdmin.verifyTopicCleanupPolicyOnlyCompact``.
     """
     settings = admin.settings_of_topics([spec.topic])[spec.topic] if known is None else known
-    if isinstance(settings, AuthorizationError):
-        _log.info("The cleanup.policy of topic %s could not be verified: not allowed to describe it", spec.topic)
-        return
     if isinstance(settings, BrokerError):
-        if is_unsupported(settings) or is_unknown_topic(settings):
-            _log.info("The cleanup.policy of topic %s could not be verified", spec.topic)
-            return
-        raise settings
+        if not (isinstance(settings, AuthorizationError) or is_unsupported(settings) or is_unknown_topic(settings)):
+            raise settings
+        _log.info("The cleanup.policy of topic %s could not be verified: %s", spec.topic, settings)
+        return
     fault = policy_fault(spec.topic_type, spec.topic, settings, admin.settings)
     if fault is not None and not (fault.kind == "fenced" and may_be_fenced):
         remedy = f"set it with: {fault.remedy}" if fault.remedy == fault.command else fault.remedy
@@ -421,10 +418,10 @@ MUST_HOLD: Final = frozenset({"cleanup.policy", "max.message.bytes", MIN_ISR, UN
 """Of what a worker file asks for: without them records could be lost, or would be refused later."""
 
 
-def accepted(admin: Admin, spec: TopicSpec, must_hold: Collection[str] = MUST_HOLD) -> TopicSpec:
+def accepted(admin: Admin, spec: TopicSpec, must_hold: Collection[str] = MUST_HOLD) -> TopicSpec | None:
     """Return a topic without the settings that the cluster refuses, as managed ones do; each is tried, nothing is made.
 
-    ``ConfigError``: what must hold is refused, or it is not a setting that is.
+    ``None``: another one has made it meanwhile. ``ConfigError``: what must hold is refused, or it is not a setting that is.
     """
     kept = {name: value for name, value in spec.configs.items() if name in must_hold}
     others = [(name, value) for name, value in spec.configs.items() if name not in must_hold]
@@ -432,6 +429,8 @@ def accepted(admin: Admin, spec: TopicSpec, must_hold: Collection[str] = MUST_HO
         try:
             admin.create_topic(creation_request(replace(spec, configs={**kept, **more})), validate_only=True)
         except BrokerError as error:
+            if error.name == ALREADY_EXISTS:
+                return None
             refused = refused_setting(spec, error)
             if refused is None or not more:
                 raise refused or error from error
@@ -533,7 +532,7 @@ class _Attempt:
                     topic=self._spec.topic,
                 ) from exc
             except BrokerError as exc:
-                if exc.name == "TOPIC_ALREADY_EXISTS":
+                if exc.name == ALREADY_EXISTS:
                     if unsure:  # perhaps by our own request, whose answer did not arrive in time
                         self._await_in_sync(replicas=None)
                     self._await_visible()
@@ -573,12 +572,9 @@ class _Attempt:
         """Raise what is final: an error that does not pass, or any once time is up."""
         refused = refused_setting(self._spec, error)
         if refused is not None:
-            try:
-                spec = accepted(self._admin, self._spec) if error.name == POLICY_VIOLATION else self._spec
-            except BrokerError as trouble:
-                if trouble.name == "TOPIC_ALREADY_EXISTS":
-                    return  # another worker was quicker, as the next request will say
-                raise
+            spec = accepted(self._admin, self._spec) if error.name == POLICY_VIOLATION else self._spec
+            if spec is None:
+                return  # the next request will say so, too
             if spec.configs == self._spec.configs:
                 raise refused from error
             names = ", ".join(sorted(self._spec.configs.keys() - spec.configs.keys()))
@@ -639,15 +635,10 @@ def way_back(topic_type: TopicType) -> str:
     )
 
 
-def lost_topic(topic_type: TopicType, topic: str, what: str = GONE, then: str = "") -> LostTopicError:
-    """Return the error that names a topic, and the way back; ``then`` is what is to be done behind that."""
-    return LostTopicError(f"topic {topic} is lost, not empty: it {what}; {way_back(topic_type)}{then}", topic=topic)
-
-
 def lost_topics(lost: Mapping[TopicType, str], what: str = GONE, then: str = "") -> LostTopicError:
-    """Return one error that says of each of several topics what :func:`lost_topic` says."""
-    errors = [lost_topic(topic_type, topic, what, then) for topic_type, topic in lost.items()]
-    return LostTopicError("; ".join(map(str, errors)), topic=errors[0].topic)
+    """Return the error that names topics, and the way back; ``then`` is what is to be done behind that."""
+    texts = [f"topic {topic} is lost, not empty: it {what}; {way_back(kind)}{then}" for kind, topic in lost.items()]
+    return LostTopicError("; ".join(texts), topic=next(iter(lost.values())))
 
 
 def require_none_lost(admin: Admin, topics: Mapping[TopicType, str]) -> dict[str, TopicDescription]:

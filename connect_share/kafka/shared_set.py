@@ -12,7 +12,7 @@ from typing import Any
 
 from connect_share.errors import BrokerError, ReplicationFactorError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import Deadline
+from connect_share.kafka.client import ALREADY_EXISTS, Deadline
 from connect_share.kafka.create import (
     CREATE_TIMEOUT_S,
     LIFTS_FENCE,
@@ -169,15 +169,13 @@ def _validated(admin: Admin, spec: TopicSpec, own: Collection[str]) -> TopicSpec
         try:
             admin.create_topic(creation_request(tried), validate_only=True)
         except BrokerError as exc:
-            refused = refused_setting(spec, exc)
             if exc.name == TOO_FEW:
                 continue  # brokers check the number of replicas first; the settings may be wrong too
-            if refused is not None and not (tried is not spec and exc.name == POLICY_VIOLATION):
-                if exc.name != POLICY_VIOLATION:
-                    raise refused from exc
-                return accepted(admin, spec, MUST_HOLD.intersection(own) | {"cleanup.policy"})
-            if refused is None and exc.name != "TOPIC_ALREADY_EXISTS":
-                raise
+            if exc.name == POLICY_VIOLATION:
+                if tried is spec:
+                    return accepted(admin, spec, MUST_HOLD.intersection(own) | {"cleanup.policy"}) or spec
+            elif exc.name != ALREADY_EXISTS:
+                raise refused_setting(spec, exc) or exc from exc
         break
     return spec
 

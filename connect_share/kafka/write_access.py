@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from connect_share.errors import AuthorizationError, BrokerError, TopicError, command_line
 from connect_share.kafka.admin import Admin, result_of
-from connect_share.kafka.client import TopicCollection, TopicRight
+from connect_share.kafka.client import ALREADY_EXISTS, TopicCollection, TopicRight
 from connect_share.kafka.create import alter_command
 from connect_share.kafka.descriptions import HeldRights, NewTopicRequest
 from connect_share.kafka.limits import Extent, TopicLimits
@@ -58,7 +58,7 @@ class RightsAdmin(Admin):
         except AuthorizationError:
             return _MISSING
         except BrokerError as error:
-            error.retriable = error.retriable or error.name == "TOPIC_ALREADY_EXISTS"
+            error.retriable = error.retriable or error.name == ALREADY_EXISTS
             if error.retriable:
                 raise
         return replace(_MISSING, names=_MISSING.names | {"CREATE"})  # other refusals come later
@@ -104,7 +104,8 @@ def require_access(needs: Iterable[TopicNeed], *, to_write: bool = True) -> None
         _ask(same_login, rights, limits)
     if not (rights or limits) or not (to_write or any({"DESCRIBE", "READ"} & names for names in rights.values())):
         return
-    says_how = command_line("connect-share", "check", "rights", "-w", "FILE")
+    files = [need.worker.file for same in by_login.values() for need in same if need.topic in rights]
+    says_how = command_line("connect-share", "check", "rights", "-w", next(filter(None, files), "FILE"))
     lacking = [f"{', '.join(sorted(names))} on topic {topic}" for topic, names in rights.items()]
     found = [f"the principal needs {' and '.join(lacking)} ({says_how} says how)"] if lacking else []
     text = "; ".join([*found, *dict.fromkeys(limits)])

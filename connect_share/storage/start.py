@@ -26,7 +26,7 @@ from connect_share.errors import (
 )
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline
-from connect_share.kafka.create import GONE, check_cleanup_policy, lost_topic, lost_topics, topic_spec
+from connect_share.kafka.create import GONE, check_cleanup_policy, lost_topics, topic_spec
 from connect_share.kafka.facts import TopicFacts, read_facts, read_records, with_ends
 from connect_share.kafka.read import Reader
 from connect_share.log.first_read import OffsetsMissing, SharedReader, StartContext
@@ -597,7 +597,7 @@ class StorageStart(TopicsStart):
             is_empty = log.caught_up is not None and not log.caught_up.own
             if is_empty and saved.topic_id != log.topic_id and saved.state != json.loads(json.dumps(store.saved())):
                 what = f"was made anew since checkpoint {path} was taken, and has nothing of the group"
-                raise lost_topic(topic_type, log.topic, what, _ALLOW_EMPTY)
+                raise lost_topics({topic_type: log.topic}, what, _ALLOW_EMPTY)
 
     def _log_of(self, topic_type: TopicType, feed: RecordFeed) -> KafkaBasedLog:
         if self._plain_topics is not None:

@@ -166,7 +166,7 @@ class RunningTask(threading.Thread):
                         admin.create_topic(NewTopicRequest(topic, -1, -1))
                 break
             except BrokerError as error:  # another task may have made it
-                if error.name != "TOPIC_ALREADY_EXISTS" and (not error.retriable or self.stopping.wait(_IDLE_S)):
+                if error.name != client.ALREADY_EXISTS and (not error.retriable or self.stopping.wait(_IDLE_S)):
                     raise
                 self._said.warning("Task %s looks for its topic again: %s", task_id, error)
         if self._at.worker.topic_tracking_enable:

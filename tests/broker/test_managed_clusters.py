@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 import pytest
 
 from connect_share.jar import INTERCEPTOR_CLASS
-from connect_share.kafka import create
+from connect_share.kafka import create, shared_set
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import TopicSpec
 from connect_share.model.records import TopicType
@@ -75,16 +76,21 @@ def test_moves(site: Site, cluster: str, call: Call, caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.parametrize("cluster", REFUSED)
-def test_store(site: Site, cluster: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store(
+    site: Site, cluster: str, call: Call, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A store makes its topics with what the worker file says; what must hold is never given up."""
 
-    def tried(admin: Admin, spec: TopicSpec) -> TopicSpec:
+    def tried(admin: Admin, spec: TopicSpec, *must_hold: Collection[str]) -> TopicSpec | None:
         if spec.topic_type is TopicType.STATUS:  # another worker makes it meanwhile
-            admin.create_topic(create.creation_request(accepted(admin, spec)))
-        return accepted(admin, spec)
+            admin.create_topic(create.creation_request(accepted(admin, spec, *must_hold) or spec))
+        return accepted(admin, spec, *must_hold)
 
     accepted = create.accepted
-    monkeypatch.setattr(create, "accepted", tried)
+    for module in (create, shared_set):
+        monkeypatch.setattr(module, "accepted", tried)
+    ran = call("create", "topics", "-w", site.worker_file("made", "made", sharing=True), "--yes", "--output", "json")
+    assert len(ran.json["created"]) == 2
     ratios = dict.fromkeys((f"{kind}_storage_min_cleanable_dirty_ratio" for kind in ("config", "status")), "0.1")
     more = {**ratios, "config_storage_retention_ms": "-1"}
     with (
