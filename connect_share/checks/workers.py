@@ -230,7 +230,7 @@ def _in_groups(sources: CheckSources) -> Iterator[Finding]:
         protocol = None if worker is None else worker.originals.get("connect.protocol", "sessioned")
         words = ["-w", str(sources.worker_file)]
         if worker is None:
-            words = ["-B", topic_set.settings.bootstrap_servers, f"--group-id={group_id}"]
+            words = [*topic_set.settings.reached_by, f"--group-id={group_id}"]
         where, command = place(topic, group), command_line("connect-share", "get", "workers", *words)
         config = ConfigTopic(topic, end, records.get(group, ()))
         yield from of_group(group, find(watched[group_id], config, protocol, where=where, command=command))

@@ -196,7 +196,8 @@ class KafkaFacts:
 
     Attributes:
         empty: topics without a record that a cluster could have.
-        members: worker ids by Connect group with live members; none, where ``live_known`` is false.
+        members: worker ids by Connect group: of each with live members, and of those of the topics that may be seen.
+        sees_all: no group with live members is hidden.
     """
 
     client: ClientSettings
@@ -204,7 +205,7 @@ class KafkaFacts:
     places: Mapping[str, Place]
     empty: Sequence[str]
     members: Mapping[str, Collection[str | None]]
-    live_known: bool = True
+    sees_all: bool = True
 
 
 def problems_of(
@@ -284,9 +285,7 @@ def _on_two_sets(
             "repeat 'behind group assignment'",
             "if one set is left over, remove its records there; if both are in use, give one of the two clusters another "
             "group.id",
-            command_line(
-                "connect-share", "get", "workers", "-B", kafka.client.bootstrap_servers, f"--group-id={group_id}"
-            ),
+            command_line("connect-share", "get", "workers", *kafka.client.reached_by, f"--group-id={group_id}"),
             group=group_id if group is not None else None,
         )
 

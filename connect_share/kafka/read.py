@@ -608,7 +608,7 @@ def topic_ranges(
         notes = []
         for place, end in sorted(ends.items()):
             if stable[place] < end:
-                where = ("-B", admin.bootstrap_servers, f"--{topic_type.value}-storage-topic", topic)
+                where = (*admin.settings.reached_by, f"--{topic_type.value}-storage-topic", topic)
                 shows = command_line("connect-share", "get", "groups", *where, "-X", "isolation.level=read_uncommitted")
                 notes.append(
                     f"an open transaction holds back the end of {topic}[{place[1]}]: read up to offset {stable[place]} of "

@@ -46,11 +46,19 @@ class ClientSettings:
         """Comma list ``host:port``, empty when unset."""
         return self.properties.get("bootstrap.servers", "")
 
+    def _with(self, *login: str) -> tuple[str, ...]:
+        plain = self.properties.get("security.protocol", "plaintext").lower() == "plaintext"
+        return (self.bootstrap_servers, *(() if plain else login))
+
     def kafka_tool(self, tool: str, *words: object) -> str:
         """Return a command of one of Kafka's own tools; ``client.properties`` stands for a file with the login."""
-        plain = self.properties.get("security.protocol", "plaintext").lower() == "plaintext"
-        login = () if plain else ("--command-config", "client.properties")
-        return command_line(f"{tool}.sh", "--bootstrap-server", self.bootstrap_servers, *login, *words)
+        where = self._with("--command-config", "client.properties")
+        return command_line(f"{tool}.sh", "--bootstrap-server", *where, *words)
+
+    @property
+    def reached_by(self) -> tuple[str, ...]:
+        """The options of our commands that lead to the cluster; ``NAME`` stands for a profile with the login."""
+        return ("-B", *self._with("--profile", "NAME"))
 
     def setting_by_time(self) -> str:
         """Return the command that sets the offsets of a sink's consumer group where its numbers are others."""

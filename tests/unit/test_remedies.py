@@ -39,8 +39,9 @@ def test_a_shell_reads_the_words_that_were_meant(words: list[str]) -> None:
     assert in_bash(text) == ["connect-share", *words]
 
 
-def test_tools_of_kafka_are_given_the_login() -> None:
+def test_commands_are_given_the_login() -> None:
     client = ClientSettings({"bootstrap.servers": "b:1", "security.protocol": "sasl_ssl"})
     assert client.kafka_tool("kafka-acls", "--list") == (
         "kafka-acls.sh --bootstrap-server b:1 --command-config client.properties --list"
     )
+    assert client.reached_by == ("-B", "b:1", "--profile", "NAME")
