@@ -12,12 +12,20 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Final, Protocol, TypeVar
+from typing import IO, Any, Final, Protocol, TypeVar
 
 from connect_share.errors import AlreadyAppliedError, ConnectShareError, UsageError
 
 LARGEST_BYTES: Final = 256 << 20
 """The most that is read of a file about everything that a command writes, or about all partitions of a cluster."""
+
+
+def members_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of a file of JSON that people write, as ``object_pairs_hook``."""
+    found = dict(members)
+    if len(found) != len(members):
+        raise ValueError("an object has two members of the same name")
+    return found
 
 
 def write_private_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:

@@ -7,7 +7,9 @@ the worker files are read again when the plan is applied.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, TypeVar
@@ -15,7 +17,7 @@ from typing import Annotated, Final, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from connect_share.errors import InvalidClusterGroupIdError, PlanFileError, listed
-from connect_share.files import LARGEST_BYTES, read_bounded, write_private_file, writing
+from connect_share.files import LARGEST_BYTES, members_once, read_bounded, write_private_file, writing
 from connect_share.model.config_state import Moved
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import OffsetRange, TopicType
@@ -367,12 +369,17 @@ def write_plan_file(path: Path, text: str) -> None:
 
 
 def read_plan_file(path: Path, what: str) -> str:
-    """Return the text of a plan or manifest; ``PlanFileError``: missing, unreadable or not UTF-8."""
+    """Return the text of a plan or manifest; ``PlanFileError``: missing, unreadable, not UTF-8, or a name is there twice."""
     try:
-        return read_bounded(path, LARGEST_BYTES).decode()  # no newline is translated: a plan is hashed
+        text = read_bounded(path, LARGEST_BYTES).decode()  # no newline is translated: a plan is hashed
+        with suppress(json.JSONDecodeError, RecursionError):  # which the caller's parser says
+            json.loads(text, object_pairs_hook=members_once)
     except FileNotFoundError:
         raise PlanFileError(f"{what} {path} does not exist") from None
     except OSError as error:
         raise PlanFileError(f"{what} {path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise PlanFileError(f"{what} {path} is no UTF-8 text") from error
+    except ValueError as error:
+        raise PlanFileError(f"{what} {path} is not usable: {error}") from None
+    return text

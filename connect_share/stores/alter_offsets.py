@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connect_share.errors import BrokerError, ReadToEndTimeoutError, UsageError, ValueFormatError, WriteError
+from connect_share.files import members_once
 from connect_share.kafka.admin import result_of
 from connect_share.kafka.client import ConsumerGroupTopicPartitions, KafkaException, TopicPartition, consumer, translate
 from connect_share.kafka.write_access import RightsAdmin
@@ -221,7 +222,7 @@ def _parse(data: bytes, what: str) -> Any:
     try:
         return json.loads(
             data.decode("utf-8-sig"),
-            object_pairs_hook=_object,
+            object_pairs_hook=members_once,
             parse_int=_integer,
             parse_float=_double,
             parse_constant=_constant,
@@ -234,13 +235,6 @@ def _parse(data: bytes, what: str) -> Any:
         raise UsageError(f"{what}: {error}") from None
     except RecursionError:
         raise UsageError(f"{what}: nested too deeply") from None
-
-
-def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(members)
-    if len(found) != len(members):
-        raise ValueError("an object has two members of the same name")
-    return found
 
 
 def _integer(text: str) -> int:

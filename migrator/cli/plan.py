@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import RootModel
 
 from connect_share.console.options import Parser, output_file
 from connect_share.console.output import Output, ProgressLine, Result, Table
 from connect_share.console.program import Command
-from connect_share.errors import AlreadyAppliedError, ConfigError, UsageError, command_line, listed
+from connect_share.errors import AlreadyAppliedError, UsageError, command_line, listed
 from connect_share.kafka.create import is_fenced
 from connect_share.kafka.waits import ANSWER_S
 from connect_share.model.records import TopicType, now_ms
@@ -21,7 +21,7 @@ from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config.worker import files_in_folders
 from migrator.cli.options import add_files, plan_lines
 from migrator.moves import Intent
-from migrator.plan import read_plan_file
+from migrator.plan import load_model
 from migrator.planner import make_plan
 from migrator.run import manifest_path
 from migrator.survey import GroupSurvey, MoveSurvey, Survey, TopicSurvey, survey
@@ -222,7 +222,8 @@ SURVEY: Final = Command(
 )
 
 
-_ASSIGNMENT = TypeAdapter(dict[str, tuple[str, ...]])
+_ASSIGNMENT: Final = 'assignment {"group.id": ["connector", ...]}'
+_Assignment = RootModel[dict[str, tuple[str, ...]]]
 
 
 def _plan(arguments: argparse.Namespace, _: Output) -> Result:
@@ -236,7 +237,7 @@ def _plan(arguments: argparse.Namespace, _: Output) -> Result:
     with ProgressLine() as progress:
         intent = Intent(
             job=arguments.job,
-            assign=None if arguments.assign is None else _read_assignment(arguments.assign),
+            assign=arguments.assign and load_model(_Assignment, arguments.assign, _ASSIGNMENT).root,
             merge=arguments.merge,
             mode=arguments.mode,
             follow=arguments.follow,
@@ -249,18 +250,6 @@ def _plan(arguments: argparse.Namespace, _: Output) -> Result:
         follow = ["--follow"] if plan.follow else []
         lines += ["", f"written to {file}; next: {command_line('connect-share-migrate', 'apply', file, *follow)}"]
     return Result({"file": file, "plan": plan.model_dump(mode="json")}, lines)
-
-
-def _read_assignment(path: Path) -> dict[str, tuple[str, ...]]:
-    """Read which connector belongs to which group: ``{"group.id": ["connector", ...], ...}``."""
-    try:
-        return _ASSIGNMENT.validate_json(read_plan_file(path, "assignment"), strict=False)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the top"
-        raise ConfigError(
-            f'assignment {path} is not usable, at {where}: {first["msg"]}; wanted: {{"group.id": ["connector"]}}'
-        ) from error
 
 
 def _add_options(parser: Parser) -> None:

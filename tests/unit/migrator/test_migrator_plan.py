@@ -90,6 +90,10 @@ def test_what_cannot_be_read_or_written_is_said(tmp_path: Path, monkeypatch: pyt
         (tmp_path / "plan.json").write_bytes(content)
         with pytest.raises(PlanFileError):
             MigrationPlan.load(tmp_path / "plan.json")
+    a_plan(path := tmp_path / "plan.json")
+    path.write_text(path.read_text().replace("{", '{"mode": "state",', 1))
+    with pytest.raises(PlanFileError, match="two members of the same name"):
+        MigrationPlan.load(path)
     with pytest.raises(PlanFileError, match="/dev/zero cannot be read: it is longer than 256 MiB"):
         MigrationPlan.load(Path("/dev/zero"))
     with pytest.raises(PlanFileError, match="cannot be written"):
