@@ -413,8 +413,7 @@ def _add_options(parser: Parser) -> None:
 def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
     topic_set = topic_set_of(arguments)
     sources = CheckSources(topic_set, out, worker_file=arguments.worker_config)
-    lost, moved_by = _on_the_topics(sources)
-    inspection = _inspected(sources, topic_specs(topic_set, arguments.replication_factor), moved_by)
+    lost, inspection = _inspected(sources, topic_specs(topic_set, arguments.replication_factor))
     gone = {each.where for each in lost}
     found = [each for each in inspection.findings if kind_of(each) != "missing" or each.where not in gone]
     inspection = replace(inspection, findings=tuple(sources.with_file([*lost, *found])))
@@ -490,13 +489,15 @@ def _on_the_topics(sources: CheckSources) -> tuple[list[Finding], str | None]:
     return lost, None
 
 
-def _inspected(sources: CheckSources, specs: Sequence[TopicSpec], moved_by: str | None) -> Inspection:
+def _inspected(sources: CheckSources, specs: Sequence[TopicSpec]) -> tuple[list[Finding], Inspection]:
     with console_admin(sources.topic_set) as admin:
-        return _inspect_topics(admin, specs, moved_by, sources.note)
+        admin.cluster_id()  # where no broker answers, one wait says so
+        lost, moved_by = _on_the_topics(sources)
+        return lost, _inspect_topics(admin, specs, moved_by, sources.note)
 
 
 def _find_all(sources: CheckSources) -> list[Finding]:
-    return _grouped(_inspected(sources, topic_specs(sources.topic_set), _on_the_topics(sources)[1]).findings)
+    return _grouped(_inspected(sources, topic_specs(sources.topic_set))[1].findings)
 
 
 CHECK: Final = Check(

@@ -127,8 +127,7 @@ def test_what_is_found() -> None:
 def test_check_all_says_of_each_partition_what_is_to_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = ClusterFacts(BROKERS, {"t": topic((None, (7,), ()), (None, (8,), ()), (None, (8,), ()))})
     found = find(facts, [WatchedTopic("t", 1, "the.factor", "nothing works")])
-    monkeypatch.setattr(topics, "_on_the_topics", lambda _: ([], None))
-    monkeypatch.setattr(topics, "_inspected", lambda *_: topics.Inspection(("t",), found, {}))
+    monkeypatch.setattr(topics, "_inspected", lambda *_: ([], topics.Inspection(("t",), found, {})))
     shown = [(each.where, each.remedy) for each in topics.CHECK.find(Mock(topic_set=Mock(topics={})))]
     assert shown == [("t[0]", "start broker 7"), ("t[1-2]", "start broker 8")]
 

@@ -101,6 +101,7 @@ def test_a_silent_cluster_ends_it_and_it_says_what_it_waits_for(
     error, said = runs[line]
     assert silent in error + said
     assert f"waiting for an answer of {silent}, " in said
+    assert "not looked at" not in said  # it waits once
 
 
 def test_the_newest_wait_is_shown_and_the_innermost_bound_holds(monkeypatch: pytest.MonkeyPatch) -> None:
