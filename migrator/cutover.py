@@ -72,7 +72,7 @@ class CutoverPreview:
     """The effect of a cut-over or of a seal.
 
     Attributes:
-        live_workers: per source group how many are alive; all have to be stopped first.
+        live_workers: per source group how many are alive, ``None``: not known; all have to be stopped first.
         how: of sealing.
         seal_records: that sealing would write to each source topic.
         connectors: that it concerns.
@@ -82,7 +82,7 @@ class CutoverPreview:
         objections: why it would be refused now: other workers are alive.
     """
 
-    live_workers: dict[str, int]
+    live_workers: dict[str, int | None]
     how: How
     seal_records: dict[str, int]
     connectors: tuple[str, ...]
@@ -117,7 +117,7 @@ def _previewed(run: MigrationRun, how: How, *, alone: bool = False) -> CutoverPr
     ids = tuple(id_ for source in unfenced for id_ in source.transactional_ids())
     fences = () if how == "none" else run.applied().fences or fences_of(run.plan, run.sources)
     stopped = [source.stopped(left=True) for source in sources if source.plan.group_id not in same]
-    objections = [error for group in stopped for error in group.objections()]
+    objections = [error for group in stopped for error in group.objections(group.end_due_look)]
     return CutoverPreview(live, how, *preview(sources, how), ids, fences, same, objections)
 
 
@@ -310,7 +310,8 @@ def unseal_plan(
     if manifest.sealed.how == "remove":
         raise PlanRejectedError(f"the originals were removed; {how_to_restore(run)}")
     for source in moved_sources(run):
-        source.stopped(left=True).require_stopped()
+        (group := source.stopped(left=False)).require_stopped()
+        group.end_due_look()
         source.require_no_open_transaction()  # its workers would not see what is put back
     written, _ = written_since(run)
     used = PlanRejectedError(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from connect_share.backup.rewrite import Facts, Since, StoppedGroup
+from connect_share.contents.workers import live_worker_ids
 from connect_share.errors import PlanRejectedError, command_line
 from connect_share.files import Progress
 from connect_share.kafka import client
@@ -83,10 +84,11 @@ class MovedSource(PlannedSource):
         notes, plan, destination = self.run.plan_path.parent, self.plan, self.destination
         return group(self.worker, plan.space, plan.group_id, "source", notes=notes, plan=plan, destination=destination)
 
-    def live_workers(self) -> int:
-        """Return how many workers of its group are alive."""
+    def live_workers(self) -> int | None:
+        """Return how many workers of its group are alive; ``None``: they may not be seen."""
         with admin_of(self.worker) as admin:
-            return admin.connect_groups(self.plan.group_id).get(self.plan.group_id, 0)
+            found = live_worker_ids(admin, [self.plan.group_id]).get(self.plan.group_id)
+            return None if found is None else len(found)
 
     def require_no_open_transaction(self, wait_s: float | None = None) -> None:
         """Wait until no transaction is open in front of an end, else ``TopicError``."""

@@ -20,6 +20,7 @@ from connect_share.console.options import Group, group_order
 from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.groups import GroupFolds
 from connect_share.contents.seals import KEY_BYTES
+from connect_share.contents.workers import live_worker_ids
 from connect_share.errors import ConnectShareError, InvalidClusterGroupIdError, ValueFormatError
 from connect_share.files import SILENT, Progress, counted
 from connect_share.kafka.admin import Admin
@@ -412,12 +413,14 @@ class _Surveyor:
         for file in self.files:
             with admin_of(file.worker) as admin, self._asking(str(file.path)):
                 file.cluster = admin.cluster_id()
-                with self._asking(f"{file.path}: workers alive"):
-                    file.members = admin.connect_groups()
                 for topic_type in TopicType:
                     if file.place(topic_type) not in self.topics:
                         with self._asking(file.worker.topic(topic_type)):
                             self._read_topic(admin, file, topic_type)
+                ids = {str(group) for count in self.counts.values() for group in count.groups if group is not None}
+                with self._asking(f"{file.path}: workers alive"):
+                    asked = live_worker_ids(admin, ids | {each.worker.group_id for each in self.files})
+                    file.members = {group: len(live) for group, live in asked.items()}
 
     def _read_topic(self, admin: Admin, file: _WorkerFile, topic_type: TopicType) -> None:
         cluster, topic = place = file.place(topic_type)
@@ -502,8 +505,8 @@ class _Surveyor:
             if other.worker.sharing_enabled is (group is not None) and group in {None, other.worker.group_id}
         ]
         ids = (str(group),) if group is not None else tuple(dict.fromkeys(other.worker.group_id for other in own_files))
-        known = file.members is not None and bool(ids)
-        members = sum((file.members or {}).get(name, 0) for name in ids) if known else None
+        live = [(file.members or {}).get(name) for name in ids]
+        members = sum(filter(None, live)) if live and None not in live else None
         unopened = sum(count.unopened for count in counts.values())
         config = counts.get(TopicType.CONFIG, GroupCount())
         hidden = 2 * config.unopened > len({record.key for record in config.config}) + config.unopened
@@ -601,7 +604,7 @@ def _move(surveyor: _Surveyor, source: _WorkerFile, destination: _WorkerFile, *,
         illegal_id=illegal,
         other_kafka_cluster=None if None in clusters else clusters[0] != clusters[1],
         records_at_destination=there,
-        members_at_destination=None if destination.members is None else destination.members.get(group_id, 0),
+        members_at_destination=(destination.members or {}).get(group_id),
         largest=largest,
     )
 

@@ -10,6 +10,7 @@ from connect_share.checks.check import Check
 from connect_share.checks.collisions import two_plain_clusters
 from connect_share.checks.finding import Finding, Severity, named, of_group, place
 from connect_share.checks.sources import CheckSources, GroupState
+from connect_share.contents.workers import ANY_GROUP
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import ConfigKey, StatusKey
 from connect_share.model.records import TopicType
@@ -185,7 +186,7 @@ def _in_groups(sources: CheckSources) -> Iterator[Finding]:
     others = [str(each.group) for each in sources.state.groups if each.group is not None]
     elsewhere = {worker: group for group, ids in sources.members.items() for worker in ids}
     for state in sources.groups:
-        if TopicType.STATUS not in state.sealed and sources.group_id_of(state.group) in (None, *sources.members):
+        if TopicType.STATUS not in state.sealed and (sources.group_id_of(state.group) or ANY_GROUP) in sources.members:
             workers = live_workers(state, sources.members, others=others, plain_group_id=sources.plain_group_id)
             yield from of_group(state.group, find(sources.state.topics, state, workers, sources.now_ms, elsewhere))
 

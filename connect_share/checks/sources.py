@@ -21,8 +21,8 @@ from connect_share.contents.cost_model import load_model
 from connect_share.contents.group_room import MOST_GROUPS, GroupRoom
 from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.startup import CountPlan, StartupProfile, count_topics, startup_profile
-from connect_share.contents.workers import live_worker_ids
-from connect_share.errors import command_line, listed
+from connect_share.contents.workers import ANY_GROUP, live_worker_ids, not_seen
+from connect_share.errors import command_line
 from connect_share.kafka.create import number_of, require_topics
 from connect_share.kafka.due_look import due_path
 from connect_share.kafka.read import ASK_S, CONSOLE_CLIENT_ID, OpenTransaction, console_admin, find_open_transactions
@@ -290,11 +290,11 @@ class CheckSources:
     @cached_property
     def members(self) -> Mapping[str, tuple[str | None, ...]]:
         """The worker ids of the live members of each Connect group; of those on the topics none that is not known."""
-        ids = {*filter(None, (self.group_id_of(each.group) for each in self.state.groups))}
+        ids = {self.group_id_of(each.group) or ANY_GROUP for each in self.state.groups}
+        ids |= set() if self.topic_set.worker is None else {self.topic_set.worker.group_id}
         with console_admin(self.topic_set) as admin:
             found = live_worker_ids(admin, ids)
-        if hidden := sorted(ids - found.keys()):
-            self.note(f"whether workers of {listed(hidden)} live is not known: DESCRIBE on the group is missing")
+        self.note(*not_seen(ids - found.keys()))
         return found
 
     @cached_property

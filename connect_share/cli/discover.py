@@ -11,9 +11,7 @@ from connect_share.checks.finding import Severity
 from connect_share.console.options import Parser, add_client_settings, add_worker_file, count, shown_group, topic_set_of
 from connect_share.console.output import Output, Result, Table, plural
 from connect_share.console.program import Command
-from connect_share.contents.workers import live_worker_ids
 from connect_share.discover.survey import Discovered, members_of, survey
-from connect_share.errors import BrokerError
 from connect_share.kafka.create import OLD_TOPICS
 from connect_share.kafka.read import BoundedReader, console_admin
 
@@ -41,17 +39,8 @@ def _add_options(parser: Parser) -> None:
 
 def _discover(arguments: argparse.Namespace, out: Output) -> Result:
     topic_set = topic_set_of(arguments, or_none=True)
-    notes: list[str] = []
     with console_admin(topic_set) as admin:
-        members: dict[str, tuple[str | None, ...]] | None = None
-        admin.cluster_id()
-        try:
-            members = live_worker_ids(admin)
-        except BrokerError as error:
-            notes.append(f"whether workers live is not known: {error}")
-        reader = partial(BoundedReader, topic_set.settings)
-        discovered = survey(admin, reader, most=int(arguments.most_records), members=members)
-    discovered.notes += notes
+        discovered = survey(admin, partial(BoundedReader, topic_set.settings), most=int(arguments.most_records))
     out.note(*discovered.notes)
     result = members_of(discovered)
     return Result(result, _lines(discovered, result))
@@ -81,13 +70,12 @@ def _lines(discovered: Discovered, result: dict[str, Any]) -> Iterator[str | Tab
 def _cluster_cells(row: dict[str, Any]) -> list[object]:
     names = [shown_group(group["group"]) for group in row["groups"]]
     connectors = [group["connectors"] for group in row["groups"]]
-    live = "?" if row["live_members"] is None else row["live_members"]
     return [
         *(row["topics"][kind] for kind in ("config", "status", "offset")),
         names[0] if len(names) == 1 else len(names),
         sum(each or 0 for each in connectors),
         sum(count for group in row["groups"] for count in group["records"].values()),
-        live,
+        "?" if row["live_members"] is None else row["live_members"],
         row["confidence"],
     ]
 

@@ -19,6 +19,7 @@ from connect_share.console.options import Group, group_order
 from connect_share.contents.cost_model import CostModel, StartSize
 from connect_share.contents.profile import Count, TopicProfile, total
 from connect_share.contents.startup import CountPlan
+from connect_share.contents.workers import live_worker_ids, not_seen
 from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import console_admin
@@ -179,7 +180,7 @@ class Usage:
 def usage_of(
     topics: Mapping[TopicType, TopicProfile],
     recent: Mapping[TopicType, Recent],
-    members: Mapping[str, int] | None,
+    members: Mapping[str, int],
     model: CostModel,
     *,
     window_s: float,
@@ -187,7 +188,7 @@ def usage_of(
 ) -> Usage:
     """Return the usage of all groups.
 
-    ``recent`` is what was written in the last ``window_s`` seconds; ``members`` is ``None`` where they are not known.
+    ``recent`` is what was written in the last ``window_s`` seconds; ``members`` has each group whose workers may be seen.
     """
     limits = limits or UsageLimits()
     counts: dict[Group, list[Count]] = {}
@@ -197,12 +198,13 @@ def usage_of(
     # Those that were removed are gone, though their removals are read for ever.
     by_group = {group: count for group, found in counts.items() if (count := total(found)).live_keys}
     all_bytes = sum(count.bytes for count in by_group.values())
-    workers = None if members is None else sum(members.get(group or "", 0) for group in by_group)
+    live = [members.get(group) for group in by_group if group is not None]
+    workers = sum(filter(None, live)) if live and None not in live else None
     found = []
     for group, count in by_group.items():
         written = [each.share(group) for each in recent.values()]
         records_per_s, bytes_per_s = (sum(part[at] for part in written) / window_s for at in (0, 1))
-        own = None if members is None or group is None else members.get(group, 0)
+        own = members.get(group or "")
         found.append(
             GroupUsage(
                 group,
@@ -296,12 +298,16 @@ def measured_usage(
     since_ms = now_ms() - round(window_s * 1000)
     with console_admin(plan.topic_set) as admin:
         recent = {topic_type: _recent(admin, plan, topic_type, since_ms) for topic_type in TopicType}
+        members: dict[str, int] = {}
         try:
-            members = admin.connect_groups()
+            groups = {str(group) for profile in topics.values() for group, _ in profile.counts() if group is not None}
+            members = {group: len(live) for group, live in live_worker_ids(admin, groups).items()}
         except BrokerError as error:
-            members = None
             note(f"how many workers are alive is not known: {error}")
-    return usage_of(topics, recent, members, model, window_s=window_s, limits=limits)
+    found = usage_of(topics, recent, members, model, window_s=window_s, limits=limits)
+    for text in not_seen(str(each.group) for each in found.groups if each.group is not None and each.members is None):
+        note(text)
+    return found
 
 
 def _recent(admin: Admin, plan: CountPlan, topic_type: TopicType, since_ms: int) -> Recent:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from connect_share.console.options import PLAIN
+from connect_share.errors import listed
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.connect_protocol import NO_ERROR
 from connect_share.kafka.descriptions import GroupMember, HeldRights
 from connect_share.kafka.waits import longest_wait_s
 
+ANY_GROUP: Final = "?"
+"""No group has this id: who may see it, may see all, also that of a cluster with plain keys, which do not say its id."""
 LOOK_S: Final = 12.0
 """How long a group is looked at that does not settle: a worker that died is missed after ten seconds by default."""
 _EVERY_S: Final = 0.1
@@ -59,6 +63,12 @@ def live_worker_ids(admin: Admin, group_ids: Collection[str] = ()) -> dict[str, 
     found = {group: tuple(each.worker_id for each in live) for group, live in admin.connect_members().items() if live}
     rights = admin.group_rights({*group_ids} - found.keys())
     return {group: () for group, held in rights.items() if held != HeldRights()} | found
+
+
+def not_seen(group_ids: Iterable[str]) -> list[str]:
+    """Return the note about groups that :func:`live_worker_ids` does not return, if there are any."""
+    names = listed(sorted(PLAIN if each == ANY_GROUP else each for each in group_ids))
+    return [f"whether workers of {names} live is not known: DESCRIBE on the group is missing"] if names else []
 
 
 def watch(admin: Admin, group_ids: Collection[str] | None) -> Mapping[str, WatchedGroup]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connect_share.console.options import Group
+from connect_share.contents.workers import ANY_GROUP, live_worker_ids, not_seen
 from connect_share.discover.clusters import (
     Cluster,
     JoinedTopics,
@@ -53,7 +54,7 @@ class Discovered:
         look_alikes: topics with some of Connect's keys that are no topics of Connect.
         unreadable: for each topic that may not be read, or has no leader, why.
         not_whole: topics of clusters of which not all was read; what is said of their sizes is too little.
-        topics, candidates: how many there are, and how many were looked at.
+        topics: how many there are; those that were looked at are in ``kafka``.
         notes: what limits what was found, for people.
     """
 
@@ -63,7 +64,6 @@ class Discovered:
     unreadable: dict[str, str]
     not_whole: list[str]
     topics: int
-    candidates: int
     kafka: KafkaFacts
     notes: list[str] = field(default_factory=list)
 
@@ -135,17 +135,10 @@ class _Look:
         return found
 
 
-def survey(
-    admin: Admin,
-    reader: Callable[[int], BoundedReader],
-    *,
-    most: int,
-    members: Mapping[str, tuple[str | None, ...]] | None,
-) -> Discovered:
+def survey(admin: Admin, reader: Callable[[int], BoundedReader], *, most: int) -> Discovered:
     """Find the clusters.
 
     So many records at most are read whole of the topics of clusters; the samples are bounded by the number of partitions.
-    ``members`` is ``None`` where it is not known who lives.
     """
     look = _Look(admin)
     topics = look.look_at_all()
@@ -168,16 +161,23 @@ def survey(
         for topic, partitions in filled.items()
         if topic not in look.unreadable and not (partitions and sampled[topic].records)
     ]
-    kafka = KafkaFacts(admin.settings, admin.broker_count(), look.places, empty, members or {}, members is not None)
+    joined, members = join(kept.values()), dict[str, tuple[str | None, ...]]()
+    prefixes = {str(group) for cluster in joined.clusters for group in cluster.groups if group is not None}
+    try:
+        members = live_worker_ids(admin, {*prefixes, ANY_GROUP})
+        look.notes += not_seen(prefixes - members.keys())
+    except BrokerError as error:
+        look.notes.append(f"whether workers live is not known: {error}")
+    sees_all = members.pop(ANY_GROUP, None) is not None
+    kafka = KafkaFacts(admin.settings, admin.broker_count(), look.places, empty, members, sees_all)
     look_alikes = [evidence for evidence in sampled.values() if evidence.keys and not evidence.roles]
     return Discovered(
-        join(kept.values()),
+        joined,
         kept,
         look_alikes[:_MOST_LOOK_ALIKES],
         look.unreadable,
         sorted(not_whole),
         topics,
-        len(look.places),
         kafka,
         look.notes,
     )
@@ -270,7 +270,7 @@ def members_of(discovered: Discovered) -> Row:
         "unreadable": [{"topic": topic, "why": why} for topic, why in sorted(discovered.unreadable.items())],
         "groups_elsewhere": [{"group": group, "live_members": len(found)} for group, found in elsewhere.items()],
         "topics_seen": discovered.topics,
-        "topics_looked_at": discovered.candidates,
+        "topics_looked_at": len(kafka.places),
         "notes": discovered.notes,
     }
 
@@ -306,9 +306,10 @@ def _group_ids(cluster: Cluster, candidates: Sequence[str], kafka: KafkaFacts) -
 def _group_row(cluster: Cluster, group: Group, group_id: str | None, kafka: KafkaFacts, *, elsewhere: bool) -> Row:
     found = cluster.of_group(group)
     config = found.get(TopicType.CONFIG)
-    live: int | None = len(kafka.members.get(group_id, ())) if group_id is not None else 0
-    if not kafka.live_known or (group_id is None and elsewhere):
-        live = None  # or workers live whose topics are not known: they may be this cluster's
+    seen = kafka.members.get(group_id or "")
+    live = None if seen is None else len(seen)
+    if group_id is None and kafka.sees_all and not elsewhere:
+        live = 0  # else workers may live whose topics are not known
     return {
         "group": group,
         "group_id": group_id,

@@ -586,19 +586,19 @@ class Admin:
         return self._retried(ask)
 
     def connect_groups(self, group_id: str | None = None, *, timeout_s: float | None = None) -> dict[str, int]:
-        """Return the Connect groups the cluster knows, or just this one, with the number of their live members.
+        """Return what :meth:`connect_members` returns, with the number of the members instead."""
+        return {name: len(found) for name, found in self.connect_members(group_id, timeout_s=timeout_s).items()}
+
+    def connect_members(
+        self, group_id: str | None = None, *, timeout_s: float | None = None
+    ) -> dict[str, tuple[GroupMember, ...]]:
+        """Return the live members of the Connect groups that may be seen, or of just this one.
 
         Java workers form groups of protocol type ``connect``; calls about *consumer* groups hide them.
 
         Raises:
             BrokerError: not reachable, or a coordinator did not answer: then no member is known to be dead.
         """
-        return {name: len(found) for name, found in self.connect_members(group_id, timeout_s=timeout_s).items()}
-
-    def connect_members(
-        self, group_id: str | None = None, *, timeout_s: float | None = None
-    ) -> dict[str, tuple[GroupMember, ...]]:
-        """Return what :meth:`connect_groups` returns, with the members instead of their number."""
 
         def ask(timeout_s: float) -> list[Any]:
             named = {} if group_id is None else {"group": group_id}

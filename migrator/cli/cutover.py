@@ -147,7 +147,8 @@ def _seal(arguments: argparse.Namespace, _: Output) -> Steps:
 def _cutover_lines(shown: CutoverPreview) -> Iterator[str]:
     for group, count in shown.live_workers.items():
         then = "make sure that they are the new ones" if group in shown.same_members else "stop them first"
-        yield f"{group}: {count} worker(s) alive{f', {then}' if count else ''}"
+        live = "whether workers are alive is not known (that takes DESCRIBE on the group)"
+        yield f"{group}: {live if count is None else f'{count} worker(s) alive'}{'' if count == 0 else f', {then}'}"
     yield from (f"fence {transactional_id}" for transactional_id in shown.transactional_ids)
     yield {
         "stop": "seal the source: target state STOPPED for each connector",

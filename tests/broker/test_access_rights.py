@@ -363,10 +363,22 @@ def test_check_rights_finds_each_row_that_is_missing(
 def test_workers_that_may_not_be_seen_are_not_said_to_be_dead(
     scene: Scene, on: str, is_seen: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    prepare(scene, look, [("READ", "the topics"), ("DESCRIBE", on)], exists=True)
-    console(["check", "liveness", "-w", str(scene.file(scene.shared))])
-    out, err = capsys.readouterr()
-    assert ("no worker is alive" in out, "workers of orders live is not known" in err) == (is_seen, not is_seen)
+    given = [("READ", "the topics"), ("DESCRIBE_CONFIGS", "the topics"), ("DESCRIBE", on)]
+    for action in (change_offsets, look):  # a shared group, and one with plain keys beside it
+        prepare(scene, action, given, exists=action is change_offsets)
+
+    def shown(main: Callable[[Sequence[str]], int], *words: str) -> Any:
+        main([*words, "-w", str(scene.shared_file()), "--output", "json"])
+        out, err = capsys.readouterr()
+        assert ("orders live is not known" in err) == (main is console and not is_seen)
+        return json.loads(out)
+
+    assert ("no worker is alive" in str(shown(console, "check", "liveness"))) == is_seen
+    clusters = shown(console, "discover")["clusters"]
+    (cluster,) = (each for each in clusters if each["topics"]["config"] == f"{scene.shared}-config")
+    seen = {"workers": shown(console, "usage"), "members": shown(migrate, "survey"), "live_members": cluster}
+    for member, found in seen.items():
+        assert {row["group"]: row[member] for row in found["groups"]} == {GROUP: 0 if is_seen else None, None: None}
 
 
 def test_check_rights_on_topics_that_do_not_exist(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:

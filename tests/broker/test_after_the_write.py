@@ -243,15 +243,16 @@ def test_a_command_that_is_killed_before_it_looks(scene: _Scene, name: str, prin
     assert name == "restore" or scene.command(name).code == 0
 
 
-@pytest.mark.parametrize("command", ["cutover", *(["rollback"] if LONG else [])])
-def test_a_move_that_is_killed_before_it_looks(site: Site, printed: Printed, command: str) -> None:
+@pytest.mark.parametrize("words", ["cutover --yes", "cutover --dry-run", *(["rollback --yes"] if LONG else [])])
+def test_a_move_that_is_killed_before_it_looks(site: Site, printed: Printed, words: str) -> None:
     """What is hidden is put where the group is now, and the same command ends the move."""
+    command, how = words.split()
     source, new = site.small_source(), site.shared("new")
     site.lay_down("own", TopicType.OFFSET, [pair('["a.b",{"n":3}]')])
     apply_plan(plan := site.plan(source, new))
     at = new if command == "rollback" else source
     kill_before_the_look("migrator", f"{moved_source.__name__}:write_records", at, "a.b", command, plan)
-    code, _, errors = run(command, plan, "--yes")
+    code, _, errors = run(command, plan, how)
     assert (code, "an earlier command wrote" in errors) == (1, True), errors
     put_back(printed, errors)
     assert offsets_at(new, [{"n": 3}]) == [{"position": 7}]

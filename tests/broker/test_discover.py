@@ -71,7 +71,7 @@ def test_one_wait_for_all_that_is_deleted(own_broker: LocalBroker, monkeypatch: 
 
         for call in gone:
             monkeypatch.setattr(admin, call, partial(ask, call))
-        found = survey(admin, partial(BoundedReader, settings), most=10, members={})
+        found = survey(admin, partial(BoundedReader, settings), most=10)
     assert again == [set().union(*gone.values())]
     assert found.kafka.places.keys() - gone["bounds"] == {"stays"}
     assert found.unreadable.keys() == gone["bounds"]

@@ -385,9 +385,7 @@ def config_profile(records: dict[str, int]) -> dict[TopicType, TopicProfile]:
     return {TopicType.CONFIG: counted(TopicType.CONFIG, written)}
 
 
-def usage(
-    records: dict[str, int], recent: Recent, members: dict[str, int] | None, limits: UsageLimits | None = None
-) -> Usage:
+def usage(records: dict[str, int], recent: Recent, members: dict[str, int], limits: UsageLimits | None = None) -> Usage:
     return usage_of(config_profile(records), {TopicType.CONFIG: recent}, members, MODEL, window_s=100.0, limits=limits)
 
 
@@ -429,10 +427,12 @@ def test_how_many_fit(limits: UsageLimits, most: int, limited_by: str) -> None:
 
 
 def test_nothing_is_invented_where_nothing_is_known() -> None:
-    found = usage({"a": 1}, Recent(0, {}, {}), None, UsageLimits(1.005, 1.0))
+    found = usage({"a": 1}, Recent(0, {}, {}), {}, UsageLimits(1.005, 1.0))
     assert (found.groups[0].sent_to_others_per_s, found.groups[0].members, found.workers) == (None, None, None)
     assert found.projections[0].egress_bytes_per_s is None
     assert "No live worker of them is known" in _verdict(found)
+    one_hidden = usage({"a": 1, "b": 1}, Recent(0, {}, {}), {"a": 2})
+    assert ([each.members for each in one_hidden.groups], one_hidden.workers) == ([2, None], None)
     empty = usage_of({}, {}, {}, MODEL, window_s=1.0)
     assert (empty.groups, empty.projections, empty.most_groups) == ([], [], None)
 

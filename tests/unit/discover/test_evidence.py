@@ -150,7 +150,7 @@ def test_the_own_offsets_topic_of_a_connector_is_not_the_clusters() -> None:
 def test_a_status_topic_alone_is_a_cluster_whose_other_topics_are_missing() -> None:
     (cluster,) = join([status_topic("s", ["a"])]).clusters
     assert (cluster.name, list(cluster.groups), cluster.plain_workers()) == ("s", [None], {"w:1"})
-    looks = [KafkaFacts(ClientSettings(), 1, {}, [], {}, live_known=is_known) for is_known in (True, False)]
+    looks = [KafkaFacts(ClientSettings(), 1, {}, [], {}, sees_all=is_seen) for is_seen in (True, False)]
     assert [_group_row(cluster, None, None, look, elsewhere=False)["live_members"] for look in looks] == [0, None]
 
 
