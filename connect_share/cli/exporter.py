@@ -23,6 +23,7 @@ _log = logging.getLogger(__name__)
 
 _LISTEN: Final = "127.0.0.1:9404"
 _MEMBERS_EVERY_S: Final = 30.0
+_FIRST_LOOK_S: Final = 5.0  # most topics are read then; the groups of the others do not wait for one that cannot be
 
 
 def _add_options(parser: Parser) -> None:
@@ -83,8 +84,7 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
             topic.start()
         shown = f"[{host}]" if ":" in host else host
         out.note(f"metrics of {', '.join(sorted(topic_set.topics.values()))} on http://{shown}:{server.port}/metrics")
-        while not stopped.wait(0.5) and not all(topic.is_up for topic in topics):
-            pass  # their groups are asked for
+        stopped.wait(_FIRST_LOOK_S)
         look()
         stack.enter_context(repeated(_MEMBERS_EVERY_S, look))
         stopped.wait()

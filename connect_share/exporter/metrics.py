@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -18,6 +18,7 @@ from connect_share.console.options import PLAIN, Group
 from connect_share.contents.group_room import GroupRoom
 from connect_share.exporter.followed_topic import FollowedTopic
 from connect_share.exporter.topic_states import FollowedGroup
+from connect_share.kafka.create import TopicSpec
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.records import TopicType
 from connect_share.model.status import State, StatusFold, StatusSnapshot
@@ -90,20 +91,14 @@ _GAUGES: Final = {
 }
 
 
-class _Families:
+class _Families(dict[str, Any]):
     """Metric families by name, each made with its first sample."""
 
-    def __init__(self) -> None:
-        self._families: dict[str, Any] = {}
-
     def add(self, name: str, value: float, **labels: str) -> None:
-        if name not in self._families:
+        if name not in self:
             kind, texts = (CounterMetricFamily, _COUNTERS) if name in _COUNTERS else (GaugeMetricFamily, _GAUGES)
-            self._families[name] = kind(name, texts[name], labels=list(labels))
-        self._families[name].add_metric(list(labels.values()), value)
-
-    def all(self) -> Iterable[Metric]:
-        return self._families.values()
+            self[name] = kind(name, texts[name], labels=list(labels))
+        self[name].add_metric(list(labels.values()), value)
 
 
 class TopicMetrics(Collector):
@@ -113,10 +108,6 @@ class TopicMetrics(Collector):
         self._topics = {topic.spec.topic_type: topic for topic in topics}
         self._members = members
         self._room = room
-
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing: the names depend on what there is."""
-        return ()
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
@@ -134,7 +125,7 @@ class TopicMetrics(Collector):
         }
         for states in groups.values():
             for topic_type, state in states.items():
-                _group_on_topic(families, self._topics[topic_type].spec.topic, state)
+                _group_on_topic(families, self._topics[topic_type].spec, state)
         has_status = TopicType.STATUS in self._topics and self._topics[TopicType.STATUS].is_up
         known = ((group, _Connectors.of(group, states, has_status=has_status)) for group, states in groups.items())
         found = {group: each for group, each in known if each is not None}
@@ -152,7 +143,7 @@ class TopicMetrics(Collector):
         left_out = {group: sum(state.left_out for state in states.values()) for group, states in groups.items()}
         for group, records in (left_out | self._room.left_out.copy()).items():
             _left_out(families, group, "records", records)
-        yield from families.all()
+        yield from families.values()
 
 
 def _topic(families: _Families, topic: FollowedTopic) -> None:
@@ -164,8 +155,8 @@ def _topic(families: _Families, topic: FollowedTopic) -> None:
     families.add("connect_share_topic_unrecognized_records", topic.states.unrecognized, **labels)
 
 
-def _group_on_topic(families: _Families, topic: str, state: FollowedGroup) -> None:
-    labels = {"group": group_label(state.group), "topic": topic}
+def _group_on_topic(families: _Families, spec: TopicSpec, state: FollowedGroup) -> None:
+    labels = {"group": group_label(state.group), "topic": spec.topic, "type": spec.topic_type.value}
     families.add("connect_share_group_records", state.records, **labels)
     families.add("connect_share_group_bytes", state.bytes, **labels)
     if state.last_written_ms is not None:

@@ -30,7 +30,7 @@ from tests.support.captures import captured, fill, rest_answers
 from tests.support.console import console
 from tests.support.kafka import TestBroker
 from tests.support.programs import python
-from tests.support.topics import ordered_producer, pairs_of, send
+from tests.support.topics import ordered_producer, pairs_of, send, transaction
 from tests.support.waiting import await_that
 
 MONITORING = Path(__file__).parents[2] / "docs" / "monitoring"
@@ -148,8 +148,11 @@ def test_a_missing_topic_and_a_taken_port_are_said_at_once(broker: TestBroker, u
     assert ran.returncode == 1
     assert f"topic {unique}-none does not exist; check status.storage.topic" in ran.stderr
     with broker.admin() as admin:
-        flags = fill(broker.client_settings, admin, unique, {})
-    with exporter(broker.bootstrap_servers, flags) as running:
+        flags = fill(broker.client_settings, admin, unique, GROUPS)
+    held = transaction(broker.client_settings, unique, pairs_of(f"{unique}-offsets", [(b"x", b"")], 0), "open")
+    with held, exporter(broker.bootstrap_servers, flags) as running:
+        await_that(lambda: running.value("connect_share_group_live_members", group="billing") == 0, what="a look")
+        assert not running.is_up()
         ran = python(*words, "--listen", running.address)  # before the topics are looked for
         assert ran.returncode == 2
         assert f"--listen: {running.address} cannot be listened on" in ran.stderr

@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
 
 from connect_share.backup.rewrite import Sample
 from connect_share.checks import admission, sealing, sizes
@@ -28,7 +27,6 @@ from connect_share.contents.profile import PartitionCounter, TopicProfile
 from connect_share.contents.startup import members, startup_profile
 from connect_share.contents.usage import Recent, usage_members, usage_of
 from connect_share.discover.evidence import TopicEvidence
-from connect_share.exporter.metrics import TopicMetrics
 from connect_share.kafka.connect_protocol import NOTHING, ConnectorsAndTasks
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.offsets import OffsetFold
@@ -38,7 +36,7 @@ from connect_share.worker_config import WorkerConfig
 from migrator.topic_fence import use_of
 from tests.support.checked import findings_of, state_of
 from tests.support.worker_files import properties_of
-from tests.unit.exporter.test_topic_states import followed
+from tests.unit.exporter.test_topic_states import answer, followed
 
 BASE = 200
 TIMES = 4
@@ -133,10 +131,7 @@ def counted(made: Records) -> None:
 
 
 def exported(made: Records, room: int = 10**9) -> None:
-    topics = followed(*((topic_type, list(some)) for topic_type, some in made.items()), most_bytes=room)
-    registry = CollectorRegistry()
-    registry.register(TopicMetrics(topics, dict, topics[0].states.room))
-    generate_latest(registry)
+    answer(followed(*((topic_type, list(some)) for topic_type, some in made.items()), most_bytes=room))
 
 
 def discovered(made: Records) -> None:
