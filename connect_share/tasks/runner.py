@@ -76,7 +76,7 @@ class TaskRunner(EventReceiver):
         self.url: str = worker_url
         self.worker_id: str = worker_url.rpartition("://")[2].strip("/")
         self._connectors_by_class = dict(connectors)
-        self._on_failed = on_failed
+        self._on_failed = on_failed or (lambda _: None)
         self._make_member = member
         self._keys = SessionKeyRotation(worker_config)
         self._transformer = WorkerConfigTransformer(worker_config)
@@ -236,8 +236,9 @@ class TaskRunner(EventReceiver):
             case events.ConnectorConfigRemoved():
                 self.member.request_rejoin()
             case events.TaskConfigsUpdated(tasks):
-                for task in self._assigned.intersection(tasks):
-                    self._start_task(task)
+                commit_of = self.storage.config.snapshot().task_config_generation
+                for task in self._assigned.intersection(tasks):  # one that was assigned behind the commit runs with it
+                    self._start_task(task, getattr(self._tasks.get(task), "commit", None) != commit_of(task.connector))
                 self.member.request_rejoin()
             case events.ConnectorConfigUpdated(connector) | events.TargetStateChanged(connector):
                 self._connector_changed(connector)
@@ -249,8 +250,7 @@ class TaskRunner(EventReceiver):
         if self._has_failed.acquire(blocking=False):  # once: stores and membership often fail together
             self.failed = error
             self._ended.set()
-            if self._on_failed is not None:
-                self._on_failed(error)
+            self._on_failed(error)
 
     def _take(self, items: ConnectorsAndTasks) -> None:
         self._soon(self._leading, self._lead)
@@ -264,8 +264,7 @@ class TaskRunner(EventReceiver):
     def _leading(self, work: Callable[..., None], *arguments: Any) -> None:
         """Write what the leader writes, if that is this worker; where that fails, it is done again, soon if it may pass."""
         known, pause_s = self._refused.pop((work, *arguments), ("", _RETRY_S / 2))
-        generation = self.member.generation
-        if generation is None or not generation.is_leader:
+        if (generation := self.member.generation) is None or not generation.is_leader:
             return
         try:
             if self.config.exactly_once_source_support != "disabled":
@@ -287,7 +286,8 @@ class TaskRunner(EventReceiver):
         self._leading(self._rotate)
         config = self.storage.config.snapshot()
         for status in deleted_statuses(config, self.storage.status.snapshot()):
-            self._put(status)
+            if getattr(status, "task_id", None) not in self._assigned:  # else it says so when it has ended
+                self._put(status)
         for connector in config.connectors():
             self._leading(self._write_tasks, connector)
 
@@ -298,9 +298,7 @@ class TaskRunner(EventReceiver):
             configs = self.tasks_of(snapshot, connector)
         except Exception:  # noqa: BLE001 - the worker that has the connector says so
             return
-        if configs is None:
-            return
-        if task_configs_changed(snapshot, connector, configs):
+        if configs is not None and task_configs_changed(snapshot, connector, configs):
             self.storage.config.put_task_configs(connector, configs)
         if configs and self._is_fenced(self.connector_class(snapshot.connector_config(connector) or {})):
             self.storage.fence_zombie_source_tasks(connector)
@@ -351,6 +349,7 @@ class TaskRunner(EventReceiver):
             found = Assignment(task_id, kind, config, of_connector, self._secrets(connector), self.storage, self.config)
             running = RunningSource if kind.kind == "source" else RunningSink
             task = self._tasks[task_id] = running(found, self._call, partial(self._put_status, task_id))
+            task.commit = snapshot.task_config_generation(connector)
             self._pause(connector)
             task.start()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the status of the task
@@ -373,8 +372,8 @@ class TaskRunner(EventReceiver):
                 _logger.warning("Task %s does not end; it writes nothing any more", task_id)
 
     def _stop_items(self, items: ConnectorsAndTasks) -> None:
-        self._assigned.difference_update(items.tasks)
         self._stop_tasks(items.tasks)
+        self._assigned.difference_update(items.tasks)
         snapshot = self.storage.config.snapshot()
         for task in items.tasks:
             self._put_status(task, State.UNASSIGNED if task in snapshot.tasks(task.connector) else State.DESTROYED)

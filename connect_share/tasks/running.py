@@ -81,6 +81,7 @@ class RunningTask(threading.Thread):
         super().__init__(name=f"task-{assignment.task_id}", daemon=True)
         self.stopping, self.paused, self.abandoned = threading.Event(), threading.Event(), False
         self._at, self._call, self._on_state = assignment, partial(call, self.stopping), on_state
+        self.commit: int | None = None  # the number of that of its configuration
         self._topics: set[str] = set()
         self._writer: Any = None  # of a source
         self._memory = getattr(assignment.storage, "kafka", None)  # in place of a cluster

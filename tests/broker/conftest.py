@@ -20,8 +20,8 @@ def site(broker: Any, unique: str, tmp_path: Path) -> Site:
 
 
 @pytest.fixture
-def few_topics(own_broker: Any, unique: str, tmp_path: Path) -> Site:
-    """For ``discover``, which looks at every topic that there is: on the shared broker at those of all tests."""
+def quiet_site(own_broker: Any, unique: str, tmp_path: Path) -> Site:
+    """On a broker of its own, for ``discover`` looks at every topic: on the shared broker at those of all tests."""
     return Site(own_broker.bootstrap_servers, unique, tmp_path)
 
 

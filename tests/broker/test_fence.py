@@ -131,31 +131,30 @@ def discovered(site: Site, call: Call) -> dict[str, Any]:
     return dict(row)
 
 
-def test_old_topics_stay_as_long_as_is_said(few_topics: Site, call: Call) -> None:
-    site = few_topics
-    plan = site.folder / "plan.json"
-    site.create("shared", SHARED_PARTITIONS)
-    source = site.small_source()
-    site.lay_down("own", TopicType.CONFIG, [pair("connector-a.b", '{"properties":{"connector.class":"a.B"}}')])
-    assert OLD_TOPICS in run("plan", "-w", source, "--to-worker-config", site.shared(), "-o", plan)[1]
+def test_old_topics_stay_as_long_as_is_said(quiet_site: Site, call: Call) -> None:
+    plan = quiet_site.folder / "plan.json"
+    quiet_site.create("shared", SHARED_PARTITIONS)
+    source = quiet_site.small_source()
+    quiet_site.lay_down("own", TopicType.CONFIG, [pair("connector-a.b", '{"properties":{"connector.class":"a.B"}}')])
+    assert OLD_TOPICS in run("plan", "-w", source, "--to-worker-config", quiet_site.shared(), "-o", plan)[1]
     assert f"{OLD_TOPICS}. `plan`, `cutover` and `discover` print this." in Path("docs/cutting-over.md").read_text(
         "utf-8"
     )
     apply_plan(plan)
-    before = discovered(site, call)
+    before = discovered(quiet_site, call)
     assert (before["moved"], [each["id"] for each in before["in_the_way"]]) == (None, ["sharing-group-unknown"])
     code, said, _ = run("cutover", plan, "--yes")
     assert (code, OLD_TOPICS in said) == (0, True)
-    after = discovered(site, call)
-    to = {"config": site.topic("shared", TopicType.CONFIG), "group": GROUP}
+    after = discovered(quiet_site, call)
+    to = {"config": quiet_site.topic("shared", TopicType.CONFIG), "group": GROUP}
     assert (after["moved"], after["in_the_way"]) == ({"plan": "plan.json", "to": to}, [])
-    said = call("discover", "-B", site.bootstrap_servers).out
+    said = call("discover", "-B", quiet_site.bootstrap_servers).out
     assert f"moved away by plan.json, to group {GROUP} on {to['config']}: {OLD_TOPICS}" in said
-    with site.admin() as admin:
-        delete_known(admin, *(site.topic("own", topic_type) for topic_type in TopicType))
+    with quiet_site.admin() as admin:
+        delete_known(admin, *(quiet_site.topic("own", topic_type) for topic_type in TopicType))
     for command in ("rollback", "unseal"):
         assert run(command, plan, "--yes")[0] == 1
-    for file, connectors in ((site.shared(), {"a.b"}), (source, set())):
+    for file, connectors in ((quiet_site.shared(), {"a.b"}), (source, set())):
         with ConnectStorage(WorkerConfig.from_file(file), allow_empty=True) as storage:
             assert storage.config.snapshot().connectors() == connectors
 
@@ -324,16 +323,15 @@ def carry_out(site: Site, command: str | None) -> None:
         admin.alter_topic_configs(site.topic("own", TopicType.CONFIG), changes)
 
 
-def test_checks_know_a_closed_topic_and_find_one_that_was_opened(few_topics: Site, call: Call) -> None:
-    site = few_topics
-    source, plan = moved_out(site)
-    topic = site.topic("own", TopicType.CONFIG)
+def test_checks_know_a_closed_topic_and_find_one_that_was_opened(quiet_site: Site, call: Call) -> None:
+    source, plan = moved_out(quiet_site)
+    topic = quiet_site.topic("own", TopicType.CONFIG)
 
     def found_when(wanted: Mapping[str, str]) -> Said:
-        await_settings(site, wanted)
-        return findings(site, source, call)
+        await_settings(quiet_site, wanted)
+        return findings(quiet_site, source, call)
 
-    assert findings(site, source, call) == {}
+    assert findings(quiet_site, source, call) == {}
     cut_over(plan)
     closed: Said = {"topics-fenced": ("note", None), "discover-fenced": ("note", None)}
     assert found_when(FENCE) == closed
@@ -344,28 +342,28 @@ def test_checks_know_a_closed_topic_and_find_one_that_was_opened(few_topics: Sit
     deletes, a_week = {"cleanup.policy": "delete"}, {"retention.ms": "604800000"}
     changes = [({"cleanup.policy": "compact"}, "lifted"), ({**deletes, **a_week}, "deletes")]
     for change, kind in [*changes, *([(deletes, "deletes"), (a_week, "deletes")] if LONG else [])]:
-        with site.admin() as admin:
+        with quiet_site.admin() as admin:
             admin.alter_topic_configs(topic, change)
         found = found_when({**FENCE, **change})
         names = (f"topics-fence-{kind}", f"discover-fence-{kind}")
         assert {name: severity for name, (severity, _) in found.items()} == dict.fromkeys(names, "error")
         (command,) = {command for _, command in found.values()}
-        carry_out(site, command)
-        await_settings(site, FENCE)
-    assert findings(site, source, call) == closed
+        carry_out(quiet_site, command)
+        await_settings(quiet_site, FENCE)
+    assert findings(quiet_site, source, call) == closed
     roll_back(plan)
     assert found_when(BEFORE) == {}
     # Of a topic that no record speaks of, nothing is said that would open it or let something be deleted.
     for retention in ("-1", a_week["retention.ms"]):
-        with site.admin() as admin:
+        with quiet_site.admin() as admin:
             admin.alter_topic_configs(topic, {**FENCE, "retention.ms": retention})
         found = found_when({**FENCE, "retention.ms": retention})
         opened = {"topics-cleanup-policy", "discover-cleanup-policy"}
         assert found.keys() == (closed.keys() if retention == "-1" else opened)
         for _, command in found.values():
             if command is not None:
-                carry_out(site, command)
-        await_settings(site, FENCE)
+                carry_out(quiet_site, command)
+        await_settings(quiet_site, FENCE)
 
 
 def test_what_is_left_of_a_moved_group_is_removed_and_the_fence_stays(site: Site, call: Call) -> None:

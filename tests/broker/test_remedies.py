@@ -203,18 +203,17 @@ def test_what_is_printed_of_an_open_transaction(site: Site, call: Call, printed:
     writer.abort_transaction(30)
 
 
-def test_what_discover_prints(few_topics: Site, call: Call, printed: Printed) -> None:
-    site = few_topics
+def test_what_discover_prints(quiet_site: Site, call: Call, printed: Printed) -> None:
     for who in ("one", "two"):
-        site.create(who)
-        lay(site, who, CONFIG, *connector(who), group=site.name)
-        lay(site, who, STATUS, (f"status-connector-{who}", STATUS_VALUE % ("h", 3)), group=site.name)
-    clusters = call("discover", "-B", site.bootstrap_servers, "--output", "json").json["clusters"]
+        quiet_site.create(who)
+        lay(quiet_site, who, CONFIG, *connector(who), group=quiet_site.name)
+        lay(quiet_site, who, STATUS, (f"status-connector-{who}", STATUS_VALUE % ("h", 3)), group=quiet_site.name)
+    clusters = call("discover", "-B", quiet_site.bootstrap_servers, "--output", "json").json["clusters"]
     found = {each["where"]: each for row in clusters for each in row["problems"] if each["id"] == "discover-two-sets"}
-    assert found.keys() == {site.topic(who, CONFIG) for who in ("one", "two")}
+    assert found.keys() == {quiet_site.topic(who, CONFIG) for who in ("one", "two")}
     for who, each in found.items():
         assert each["severity"] == "warning"
-        assert site.name in printed(each["command"]).err, who
+        assert quiet_site.name in printed(each["command"]).err, who
 
 
 def test_what_is_printed_of_sealed_groups(site: Site, call: Call, printed: Printed) -> None:

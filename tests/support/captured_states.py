@@ -160,6 +160,7 @@ def told_again(patch: pytest.MonkeyPatch, state: Mapping[str, Any]) -> None:
         "_offsets": offsets,
         "settings_of_topics": lambda names, **_: {name: topics[name]["settings"] for name in names},
         "broker_settings": dict,
+        "cluster_id": str,
         "brokers": lambda: (BrokerDescription(1),),
         "connect_members": members,
         "topic_rights": lambda _: {},

@@ -29,6 +29,7 @@ from connect_share import (
 )
 from connect_share.errors import GroupMembershipError, LogFailedError, NotStartedError, StoreClosedError
 from connect_share.kafka.client import KafkaError, KafkaException
+from connect_share.model.config import TaskConfigsUpdated
 from connect_share.runtime import Generation, SoleMember
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.tasks import RetriableError, SinkTask, SourceRecord, SourceTask, TaskRunner
@@ -251,7 +252,9 @@ def test_a_task_that_does_not_end_writes_nothing_any_more(make: Make, kafka: Mem
     with make(task_shutdown_graceful_timeout_ms="50") as runner:
         put(runner, "c", connector_class="Stuck", tasks_max="1")
         await_states(runner, "c", "RUNNING", "RUNNING")
-        (task,) = runner._tasks.values()
+        ((task_id, task),) = runner._tasks.items()
+        runner._herder.submit(runner._follow, TaskConfigsUpdated((task_id,))).result(20)
+        assert runner._tasks == {task_id: task}  # which was assigned behind that commit
         runner.storage.config.put_target_state("c", TargetState.STOPPED)
         await_states(runner, "c", "STOPPED")
         Stuck.release.set()
