@@ -122,9 +122,9 @@ class KeyPlaces:
 
     def newest_ms_of_others(self, key: bytes, placed: int | None) -> int:
         """Return the time of the newest record of an original key elsewhere than where murmur2 places it; -1: none."""
-        place = self._places.get(key, self._removed.get(key, -1))
+        place = self._places.get(key, self._removed.get(key))
         several = [(each.partition, decisive_ms(each)) for each in self._several.get(key, {}).values()]
-        known = several or [(place & _PARTITION, place >> _BITS)]
+        known = several or ([] if place is None else [(place & _PARTITION, place >> _BITS)])
         return max((at_ms for at, at_ms in known if at != placed), default=-1)
 
     def is_replaced(self, key: bytes, record: Record) -> bool:
