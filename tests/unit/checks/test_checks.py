@@ -177,23 +177,14 @@ def test_a_bad_configuration_is_written_again_with_its_tasks_behind_it(bad: str)
     assert only(state_of(with_records(topics, mending.records))) == []
 
 
-def test_findings_about_made_up_connectors_are_bounded() -> None:
-    pairs = [
-        pair
-        for n in range(MOST_FINDINGS + 5)
-        for pair in ((f"commit-c{n}", '{"tasks":1}'), (f"connector-c{n}", CONNECTOR))
-    ]
-    found = [*of_group(None, only(state_of({CONFIG: records(CONFIG, *pairs, group="g")})))]
-    assert len(found) == MOST_FINDINGS + 1
-    assert found[-1].what == "and 5 more findings of this kind, not shown"
-
-
-def test_findings_about_made_up_connectors_hide_no_error() -> None:
+def test_findings_about_made_up_connectors_are_bounded_and_hide_no_error() -> None:
     made_up = [(f"commit-c{n}", "garbage") for n in range(2 * MOST_FINDINGS)]
     log = records(CONFIG, *made_up, ("connector-a", "garbage"), ("commit-last", "garbage"), group="g" * 10_000)
     found = [*of_group(None, values.find(TOPICS, state_of({CONFIG: log}).groups[0]))]
     assert [each.severity for each in found].count(Severity.ERROR) == exit_code(found) == 1
     assert all(len(each.where) < 200 for each in found)
+    (more,) = [each.what for each in found if each.what.endswith("of this kind, not shown")]
+    assert (len(found), more) == (MOST_FINDINGS + 2, f"and {MOST_FINDINGS + 1} more findings of this kind, not shown")
     # By name the last but one of all, so it is not shown.
     sizes_of = [(b"g%d.connector-a" % n, 11_000 if n == 98 else 8_000) for n in range(MOST_FINDINGS + 5)]
     found = [*sizes.find(profiled(*sizes_of, configs={"max.message.bytes": "10000"}), REQUEST_SIZE)]

@@ -54,6 +54,7 @@ def test_records_are_counted_by_the_key_they_claim() -> None:
 def test_plain_groups_have_no_key() -> None:
     assert counted(records([b"{}", None])).short() is None
     assert counted(records([b"{}", None])).detail() == "plain 2"
+    assert counted(records([b"{}"])).newest == {}  # nothing is kept of its keys
     plain = folded(OFFSET, [Record("t", 0, 0, 0, PARTITION, claims(7))])
     assert plain.seals[None].members() == {"sealed": {}, "sealed_more": 0, "plain": 1, "refused": 0}
     assert plain.sealed == set()
@@ -128,10 +129,6 @@ def test_a_group_whose_name_is_none_is_no_group() -> None:
 def test_any_time_of_a_record_can_be_shown(at_ms: int) -> None:
     assert (shown_time(at_ms) or "").isprintable()
     assert shown_time(1_700_000_000_000) == "2023-11-14T22:13:20Z"
-
-
-def test_a_plain_group_keeps_nothing_of_its_keys() -> None:
-    assert counted(records([b"{}"])).newest == {}
 
 
 FILE = Path("/etc/connect/my worker.properties")

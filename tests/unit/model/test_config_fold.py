@@ -349,21 +349,6 @@ def test_position_is_the_newest_own_record_that_parses_and_never_falls(history: 
     assert fold.snapshot().offset == expected
 
 
-@given(histories())
-def test_fresh_reader_of_the_compacted_log_agrees(history: History) -> None:
-    """Without own tombstones. A newer record of the same key that cannot be read would hide an older one."""
-    every = with_holes(history)
-    log = [one for one in every if not (one.key or b"").startswith(GROUP.prefix) or (counts(one) and one.value)]
-    newest = {record.key: record.offset for record in log}
-    running, fresh = ConfigFold(GROUP), ConfigFold(GROUP)
-    for record in log:
-        running.apply(record)
-        if newest[record.key] == record.offset:
-            fresh.apply(record)
-    # The state need not agree: a newer record of the wrong shape hides an older good one after compaction.
-    assert fresh.offset == running.offset
-
-
 def test_a_fence_and_the_marker_that_lifts_it() -> None:
     moved, fold = Moved("plan.json", "run", {"cleanup.policy": None}), ConfigFold()
     for number, (pair, found) in enumerate(((moved_record(moved), moved), (MARKER, None))):

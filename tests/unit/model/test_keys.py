@@ -85,14 +85,6 @@ def test_each_kind_reads_what_it_writes(topic_type: TopicType, name: str) -> Non
         assert (parsed.kind, parsed.original, kind.key(parsed.rest)) == (kind, key, key)
 
 
-@given(st.sampled_from(TopicType), st.binary(max_size=40))
-def test_an_unknown_key_is_taken_for_none_that_is_known(topic_type: TopicType, key: bytes) -> None:
-    begins = [kind for kind in KINDS[topic_type] if key == kind.prefix or key.startswith(kind.prefix)]
-    expected = [kind for kind in begins if not kind.is_whole_key or key == kind.prefix]
-    parsed = parse(topic_type, key)
-    assert ([] if parsed is None else [parsed.kind]) == expected
-
-
 @given(
     st.sampled_from(NAMES) | st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
     st.integers(0, (1 << 31) - 1),
@@ -188,16 +180,6 @@ def test_task_numbers_are_those_of_java(prefix: str, rest: str) -> None:
 def test_every_zero_is_known() -> None:
     zeros = {chr(code) for code in range(0x10000) if unicodedata.decimal(chr(code), None) == 0}
     assert zeros <= set(keys._ZEROS)
-
-
-@given(legal_ids | st.none(), st.sampled_from(TopicType), st.binary(max_size=40))
-def test_the_quick_filter_agrees_with_the_full_rule(
-    group: ClusterGroupId | None, topic_type: TopicType, key: bytes
-) -> None:
-    full = key if group is None else prefix_key(group, key)
-    found = split_key(topic_type, full)
-    expected = found[1] if found is not None and found[0] == group else None
-    assert own_key(topic_type, full, group) == expected
 
 
 @given(st.lists(st.sampled_from([0, 1, 127, 128, 255]), max_size=11).map(bytes))

@@ -146,16 +146,7 @@ def test_the_second_record_of_a_write_is_sent_when_the_first_is_acknowledged(log
     assert len(log.sent) == 1
 
 
-def test_removal_has_thirty_seconds_for_everything(log: ScriptedLog) -> None:  # case 6
-    store = config_store(log)
-    log.ack_seconds = [29.0, 1.0]
-    log.position = 2
-    store.remove_connector_config("c1")
-    assert log.waits == [30.0, 1.0, 0.0]
-    assert log.sent == [(b"group-a.connector-c1", b"null"), (b"group-a.target-state-c1", b"null")]
-
-
-@pytest.mark.parametrize(
+@pytest.mark.parametrize(  # case 6
     ("last_s", "waits", "said"),
     [
         (1.0, [30.0, 1.0, 0.0], "written but not read back"),
@@ -169,6 +160,7 @@ def test_removal_says_how_far_it_came(log: ScriptedLog, last_s: float, waits: li
     with pytest.raises(WriteError, match=said):
         store.remove_connector_config("c1")
     assert log.waits == waits
+    assert log.sent == [(b"group-a.connector-c1", b"null"), (b"group-a.target-state-c1", b"null")]
 
 
 def test_a_write_has_the_time_it_is_given(log: ScriptedLog) -> None:
