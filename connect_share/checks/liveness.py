@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -30,7 +30,7 @@ WorkerIds = Collection[str | None]
 
 
 def live_workers(
-    state: GroupState, members: Mapping[str, WorkerIds], *, others: Iterable[str], plain_group_id: str | None
+    state: GroupState, members: Mapping[str, WorkerIds], *, others: Collection[str], plain_group_id: str | None
 ) -> WorkerIds:
     """Return the live workers of a group; ``members`` are those of each Connect group.
 
@@ -41,9 +41,9 @@ def live_workers(
     if group_id is not None:
         return members.get(group_id, ())
     there = {status.worker_id for _, _, status in _statuses(state)}
-    for candidate in sorted(set(members).difference(others)):
-        if None not in members[candidate] and not there.isdisjoint(members[candidate]):
-            return members[candidate]
+    for candidate, workers in sorted(members.items()):
+        if candidate not in others and None not in workers and not there.isdisjoint(workers):
+            return workers
     return ()
 
 
@@ -183,7 +183,7 @@ def _configured_ms(state: GroupState, name: str) -> int | None:
 
 
 def _in_groups(sources: CheckSources) -> Iterator[Finding]:
-    others = [str(each.group) for each in sources.state.groups if each.group is not None]
+    others = {str(each.group) for each in sources.state.groups if each.group is not None}
     elsewhere = {worker: group for group, ids in sources.members.items() for worker in ids}
     for state in sources.groups:
         if TopicType.STATUS not in state.sealed and (sources.group_id_of(state.group) or ANY_GROUP) in sources.members:

@@ -117,7 +117,7 @@ def test_configured_and_never_said_to_run() -> None:
 def test_the_group_of_plain_keys_is_known_by_its_workers() -> None:
     state = state_of({STATUS: records(STATUS, *HEALTHY[STATUS])})
     (plain,) = state.groups
-    members: dict[str, list[str | None]] = {"g": ["w:1"], "old": ["w:1", "w:3"], "unreadable": [None]}
+    members: dict[str, list[str | None]] = {"older": ["w:1"], "old": ["w:1", "w:3"], "g": ["w:1"], "unreadable": [None]}
 
     def workers(plain_group_id: str | None) -> WorkerIds:
         return live_workers(plain, members, others=["g"], plain_group_id=plain_group_id)
@@ -125,7 +125,7 @@ def test_the_group_of_plain_keys_is_known_by_its_workers() -> None:
     assert workers(None) == ["w:1", "w:3"]
     assert workers("unreadable") == [None]
     assert workers("nobody") == ()
-    del members["old"]
+    del members["old"], members["older"]
     assert workers(None) == ()
 
 
