@@ -177,7 +177,7 @@ class KeyTransform:
             "rule": RULE_VERSION,
             "topic_type": self.topic_type.value,
             "plain": self.plain,
-            "groups": None if self.groups is None or self.plain else sorted(self.groups),
+            "groups": None if self.groups is None else sorted(self.groups),
             "destination": None if self.destination is None else str(self.destination),
             "connectors": None if self.connectors is None else sorted(self.connectors),
         }

@@ -17,6 +17,7 @@ from connect_share.files import SILENT
 from connect_share.kafka.due_look import load_due, save_due
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY
+from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from migrator.cli.options import plan_lines
 from migrator.moves import Intent, pair, refuse_same_topics
@@ -83,6 +84,12 @@ def test_an_edited_plan_is_checked(tmp_path: Path, change: Callable[[dict[str, A
         MigrationPlan.load(path)
     assert says in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+def test_the_fingerprint_of_a_transform_is_that_of_every_other_process() -> None:
+    many = frozenset("abcdefgh")  # in which order, depends on the process
+    transform = KeyTransform(TopicType.CONFIG, plain=False, groups=many, destination=None, connectors=many)
+    assert transform.fingerprint == "sha256:9a56c3c4eed7053bd2efd1bade59b607eba3ba1f783b2042d616f2c983a1a802"
 
 
 def test_what_cannot_be_read_or_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
