@@ -117,7 +117,9 @@ ARRIVED = st.builds(
 
 @given(TRANSFORMS, st.lists(ARRIVED, max_size=20), st.integers(0, 3))
 @example(
-    KeyTransform(TopicType.OFFSET, True, None, None), [Record("t", 0, 0, at, b'["c",{}]', b"") for at in (0, 1)], 0
+    KeyTransform(TopicType.OFFSET, True, None, None),
+    [Record("t", 0, 0, at, b'["c",{}]', value) for at, value in ((0, b""), (1, b""), (1, None))],
+    0,
 )
 def test_each_record_is_counted_once_however_it_comes(
     transform: KeyTransform, records: list[Record], aborted: int

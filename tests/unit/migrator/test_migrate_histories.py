@@ -392,6 +392,7 @@ def test_spans_begin_with_what_was_there_and_ranges_where_it_was_noted_or_at_the
 
 C, GONE, NONE = ("connector-c", properties(v="C")), ("connector-c", TOMBSTONE), ("commit-c", {"tasks": 0})
 T, NEWER, DONE = ("task-c-0", properties(v="T")), ("task-c-0", properties(v="N")), ("commit-c", {"tasks": 1})
+PAUSED, ODD = [("target-state-c", {"state": word, "state.v2": word}) for word in ("PAUSED", "BOGUS")]
 
 
 @pytest.mark.parametrize(
@@ -400,6 +401,7 @@ T, NEWER, DONE = ("task-c-0", properties(v="T")), ("task-c-0", properties(v="N")
         ([C, T, DONE], [C, T, DONE], False, False),
         ([T, C, DONE, NEWER], [C, T, DONE], False, False),  # what was not committed is not the state
         ([C, T, DONE, NONE], [C, NONE], False, False),
+        ([C, PAUSED, ODD], [C, PAUSED], False, False),  # what workers pass over is not the state either
         ([T, DONE, C], [C, T, DONE], True, False),  # compaction left them so, and Connect drops the tasks
         ([C, DONE, T], [C, T, DONE], True, False),
         ([C, DONE], [C], False, True),

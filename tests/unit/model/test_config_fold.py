@@ -253,9 +253,10 @@ def test_case_31_odd_session_keys(value: Any, key: bytes | None) -> None:
         (TOMBSTONE, TargetState.STARTED),
     ],
 )
-def test_cases_9_10_and_32_target_states(value: Any, state: TargetState) -> None:
+def test_cases_9_10_and_32_target_states(value: Any, state: TargetState, caplog: pytest.LogCaptureFixture) -> None:
     log = [("connector-c", A), ("target-state-c", {"state": "STOPPED"}), ("target-state-c", value)]
     assert replay_config(config_log(log)).target_state("c") is state
+    assert ("'state.v2' of" in caplog.text) is (value == {"state": "PAUSED", "state.v2": 7})
 
 
 @pytest.mark.parametrize("key", ["CONNECTOR-foo", "session-key-x", "", "connector", "foo"])
