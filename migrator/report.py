@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import getpass
 import importlib
-import os
 import platform
 import re
 import threading
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from connect_share.console.output import printable
 from connect_share.errors import ConnectShareError, PlanFileError, raised_by
-from connect_share.files import writing
+from connect_share.files import is_writable_folder, writing
 from connect_share.model.records import TopicType, now_ms
 from connect_share.transform.rules import SkipReason
 from migrator.copy.copy_job import SliceEvidence
@@ -181,7 +180,7 @@ def _evidence_folder(run: MigrationRun, folder: Path | None, *others: Path) -> P
         raise PlanFileError(f"the evidence folder {folder} is a link, which may lead anywhere: name the folder itself")
     for each in (*others, folder):
         there = next(place for place in (each, *each.absolute().parents) if place.exists())
-        if not os.access(there, os.W_OK | os.X_OK) or not there.is_dir():
+        if not is_writable_folder(there):
             raise PlanFileError(f"{there} cannot be written to: change its rights, or choose another folder")
     if (folder / PLAN).exists() and MigrationPlan.load(folder / PLAN).run_id != run.plan.run_id:
         raise PlanFileError(f"{folder} holds the evidence of another plan: choose another folder with --evidence")

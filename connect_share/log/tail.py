@@ -8,7 +8,6 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from typing import Final, TypeVar
@@ -245,7 +244,7 @@ class Tail:
         while True:
             try:
                 return answer.result(_CHECK_EVERY_S)
-            except FutureTimeoutError:
+            except TimeoutError:
                 check()
                 if deadline.is_within(-_CHECK_EVERY_S):
                     raise BrokerTimeoutError(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from enum import Enum
-from typing import Any, Final, Literal, Protocol, TypedDict, Unpack
+from typing import Any, Final, Literal, Protocol, TypedDict, TypeVar, Unpack
 
 from connect_share.errors import ConfigError, ConnectShareError, NotStartedError, StoreClosedError
 from connect_share.kafka.admin import Admin
@@ -28,6 +28,8 @@ from connect_share.model.records import Record, TopicType, now_ms
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, WorkerConfig
 
 _logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class NotGiven(Enum):
@@ -402,7 +404,7 @@ class KafkaTopicBasedBackingStore:
             several = self._topic_type is not TopicType.CONFIG  # that has one partition
             places = self._other_places(key) if several else ()
             sent = [log.send(key, sealed), *(log.send(key, sealed, place) for place in places)]
-            return sent[0] if len(sent) == 1 else all_of(sent)
+            return sent[0] if len(sent) == 1 else joined(sent, sent[0].result)
         except ConnectShareError as error:
             future: Future[RecordMetadata] = Future()
             future.set_exception(error)
@@ -428,15 +430,15 @@ def when_all(futures: Collection[Future[Any]], end: Callable[[BaseException | No
         future.add_done_callback(on_done)
 
 
-def all_of(futures: Sequence[Future[RecordMetadata]]) -> Future[RecordMetadata]:
-    """Return a future that ends with the first one's result when all have ended, or with the first error."""
-    all_sent: Future[RecordMetadata] = SafeFuture()
+def joined(futures: Collection[Future[Any]], result: Callable[[], T]) -> Future[T]:
+    """Return a future that ends with what ``result`` returns when all have a result, or with the first error."""
+    whole: Future[T] = SafeFuture()
 
     def end(error: BaseException | None) -> None:
         if error is None:
-            all_sent.set_result(futures[0].result())
+            whole.set_result(result())
         else:
-            all_sent.set_exception(error)
+            whole.set_exception(error)
 
     when_all(futures, end)
-    return all_sent
+    return whole

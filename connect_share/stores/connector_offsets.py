@@ -30,13 +30,13 @@ from connect_share.errors import (
     safe_text,
 )
 from connect_share.log.memory import MemoryKafka, MemoryLog
-from connect_share.log.threads import BackgroundThread, SafeFuture, await_end
+from connect_share.log.threads import BackgroundThread, await_end
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import ClusterGroupId, shown
 from connect_share.model.offsets import partition_identity
 from connect_share.model.records import TopicType
 from connect_share.sealing import SealingMode
-from connect_share.stores.base import NOT_GIVEN, GivenGroup, WriteGuard, when_all
+from connect_share.stores.base import NOT_GIVEN, GivenGroup, WriteGuard, joined
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.offsets import (
     KafkaOffsetBackingStore,
@@ -360,7 +360,16 @@ class ConnectorOffsetBackingStore:
             asked = {key: self._key_for(store, key) for key in wanted}
             known = {key: theirs for key, theirs in asked.items() if theirs is not None}
             answers.append((known, store.get(tuple(known.values()))))
-        return _joined(wanted, answers)
+
+        def result() -> dict[bytes, bytes | None]:
+            """Later answers win, nulls included."""
+            values: dict[bytes, bytes | None] = dict.fromkeys(wanted)
+            for known, done in answers:
+                found = done.result()
+                values.update({key: found.get(theirs) for key, theirs in known.items()})
+            return values
+
+        return joined([answer for _, answer in answers], result)
 
     def set(self, values: _Values, callback: SetCallback | None = None) -> Future[None]:
         """Write to both stores in the order described at the class.
@@ -474,27 +483,6 @@ def _warn_only(error: ConnectShareError | None) -> None:
         _logger.warning(
             "Offsets are safe in the connector's own topic, but were not written to the worker's: %s", error
         )
-
-
-def _joined(
-    wanted: tuple[bytes, ...],
-    answers: list[tuple[dict[bytes, bytes], Future[dict[bytes, bytes | None]]]],
-) -> Future[dict[bytes, bytes | None]]:
-    """Combine answers once all are there; later ones in the list win, nulls included."""
-    joined: Future[dict[bytes, bytes | None]] = SafeFuture()
-
-    def end(error: BaseException | None) -> None:
-        if error is not None:
-            joined.set_exception(error)
-            return
-        result: dict[bytes, bytes | None] = dict.fromkeys(wanted)
-        for known, done in answers:
-            found = done.result()
-            result.update({key: found.get(theirs) for key, theirs in known.items()})
-        joined.set_result(result)
-
-    when_all([answer for _, answer in answers], end)
-    return joined
 
 
 _CHECK_EVERY_S: Final = 5.0

@@ -22,7 +22,8 @@ from connect_share.log import writer as identity
 from connect_share.storage import ConnectStorage
 from connect_share.stores import connector_offsets as connector_offset_stores
 from connect_share.stores import offsets
-from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore, _joined
+from connect_share.stores.base import joined
+from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
 from connect_share.stores.offsets import OffsetStorageReader, OffsetStorageWriter
 from tests.support.flushes import HeldBack, done, flush_offsets
 from tests.support.waiting import await_that
@@ -194,17 +195,16 @@ def test_interrupted_stop_lets_go_of_everything(shared: Any, monkeypatch: Any) -
 
 def test_waiting_for_two_answers_blocks_no_thread() -> None:
     """What is called at the end may stop the stores, which wait for those who answer."""
-    first: Future[dict[bytes, bytes | None]] = Future()
-    second: Future[dict[bytes, bytes | None]] = Future()
+    first, second = Future[Any](), Future[Any]()
     answering = threading.Thread(target=second.set_result, args=({},), daemon=True)
 
-    def stop(_joined: object) -> None:
+    def stop(_: object) -> None:
         answering.start()
         answering.join(30)
         in_time.append(not answering.is_alive())
 
     in_time: list[bool] = []
-    _joined((), [({}, first), ({}, second)]).add_done_callback(stop)
+    joined([first, second], dict).add_done_callback(stop)
     first.set_exception(StoreClosedError(""))
     assert in_time == [True]
 
