@@ -132,11 +132,11 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     write_private_file(path, head.encode() + body)
 
 
-def read_checkpoint(path: Path) -> Checkpoint | None:
-    """Read a file, or ``None`` if there is none.
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read a file.
 
     Raises:
-        CheckpointRejected: it cannot be read, others could have written it, it is damaged, or no checkpoint of this format.
+        CheckpointRejected: none is there, it cannot be read, others could write it, it is damaged, or of another format.
     """
     try:
         with open_regular(path) as file:
@@ -150,7 +150,7 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
             if _HEAD.match(data):  # of no other file all of it
                 data += file.read(min(found.st_size, LARGEST_BYTES))
     except FileNotFoundError:
-        return None
+        raise CheckpointRejected(NotUsed.NO_FILE, "there is none yet") from None
     except OSError as error:
         raise CheckpointRejected(NotUsed.NOT_READABLE, f"it cannot be read ({error.strerror})") from None
     head = _HEAD.match(data[:_LONGEST_HEAD])
@@ -221,8 +221,6 @@ def own_checkpoint(path: Path, worker: WorkerConfig) -> Checkpoint:
         CheckpointRejected: there is none, it is damaged, or it is another group's.
     """
     checkpoint = read_checkpoint(path)
-    if checkpoint is None:
-        raise CheckpointRejected(NotUsed.NO_FILE, "there is none yet")
     group = worker.cluster_group_id
     if checkpoint.cluster_group_id != group:
         text = f"it is of {_whose(checkpoint.cluster_group_id)}, not of {_whose(group)}"

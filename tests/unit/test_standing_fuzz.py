@@ -184,7 +184,6 @@ def test_a_checkpoint_keeps_it_all(tmp_path: Any) -> None:
             return
         raise
     again = read_checkpoint(tmp_path / "c")
-    assert again is not None
     for topic_type, fold in folds.items():
         restored = FOLDS[topic_type](GROUP)
         restored.restore(again.of(topic_type).state)

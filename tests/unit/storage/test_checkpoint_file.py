@@ -52,7 +52,8 @@ for _ in range(100_000):
 @pytest.mark.parametrize(("state", "error"), [(NESTED, OSError), (object(), TypeError)])
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, state: Any, error: type[Exception]) -> None:
     path = tmp_path / "checkpoint"
-    assert read_checkpoint(path) is None
+    with pytest.raises(CheckpointRejected, match="there is none yet"):
+        read_checkpoint(path)
     write_checkpoint(path, WHOLE)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with pytest.raises(error):
