@@ -101,12 +101,15 @@ class _SourcePartitions:
 
     def partitions(self, connector: str) -> list[dict[str, Any]]:
         """Source partitions of a connector; the null partition is never listed."""
-        found = (self._partitions[next(iter(keys))] for keys in self._keys.get(connector, {}).values())
+        found = (self._partitions[next(iter(keys))] for keys in self._known_keys().get(connector, {}).values())
         return [dict(partition) for partition in found if partition is not None]
 
     def original_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
         """Original keys under which a source partition has a value; several if its members came in other orders."""
-        return tuple(self._keys.get(connector, {}).get(partition_identity(partition), ()))
+        return tuple(self._known_keys().get(connector, {}).get(partition_identity(partition), ()))
+
+    def _known_keys(self) -> _Keys:
+        return self._keys
 
 
 class OffsetSnapshot(_SourcePartitions):
@@ -197,20 +200,13 @@ class OffsetFold(Fold, _SourcePartitions):
             self._read_key(self._unread.popitem(last=False)[0])
         return bool(self._unread)
 
-    def partitions(self, connector: str) -> list[dict[str, Any]]:
-        """Source partitions of a connector; the null partition is never listed."""
+    def _known_keys(self) -> _Keys:
         self.read_keys()
-        return super().partitions(connector)
-
-    def original_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
-        """Original keys under which a source partition has a value; several if its members came in other orders."""
-        self.read_keys()
-        return super().original_keys(connector, partition)
+        return self._keys
 
     def snapshot(self) -> OffsetSnapshot:
         """Return the state after all records so far; later ones do not change it."""
-        self.read_keys()
-        return OffsetSnapshot(self.values, self._keys, self._partitions)
+        return OffsetSnapshot(self.values, self._known_keys(), self._partitions)
 
     def saved(self) -> dict[str, Any]:
         """Return the whole state as plain values for JSON: original keys and values, in base64."""
