@@ -128,12 +128,6 @@ class SharedReader:
         client.assign([TopicPartition(*place) for place in places])
 
 
-def _set() -> threading.Event:
-    event = threading.Event()
-    event.set()
-    return event
-
-
 @dataclass(frozen=True, slots=True)
 class StartContext:
     """What logs that start together share. A log that starts alone has an empty one: it asks, and reads, by itself.
@@ -142,14 +136,14 @@ class StartContext:
         facts: of those of the topics that exist.
         reader: reads the topics that it covers.
         all_read: nothing is followed before it is set, unless a caller waits for the end: making another client takes
-            time from the first reads of others.
+            time from the first reads of others. Without it there is nothing to wait for.
         gapless: every offset behind where the facts begin has to come, or ``OffsetsMissing`` is raised: of what was cleaned
             away it is not known whether removals were among it. Settings of the topic do not tell: they may have been others.
     """
 
     facts: Mapping[str, TopicFacts] = field(default_factory=dict)
     reader: SharedReader | None = None
-    all_read: threading.Event = field(default_factory=_set)
+    all_read: threading.Event | None = None
     gapless: bool = False
 
 

@@ -204,7 +204,7 @@ _RECORDS_GONE: Final = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 class Tail:
     """Follows a topic from the positions of its log on, until the log stops or has failed.
 
-    Nothing is followed until ``may_start`` is set, or a caller waits for the end.
+    Nothing is followed until ``may_start`` is set, if there is one, or a caller waits for the end.
 
     Attributes:
         trouble: the newest error that the client reported since it moved on last.
@@ -217,7 +217,7 @@ class Tail:
     _: KW_ONLY
     identity: TopicIdentity
     watch: IdentityWatch
-    may_start: threading.Event
+    may_start: threading.Event | None
 
     def __post_init__(self) -> None:
         self._said = LimitedLog(_log, at_first=1, every_s=30.0)
@@ -255,7 +255,7 @@ class Tail:
         reader: Consumer | None = None
         try:
             while not self.state.awaited and not self.state.stopping.is_set():
-                if self.may_start.wait(_HELD_S):
+                if self.may_start is None or self.may_start.wait(_HELD_S):
                     break
             reader = self.reader.consumer(_SETTINGS)
             followed: dict[int, int] = {}

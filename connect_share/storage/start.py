@@ -359,6 +359,7 @@ class TopicsStart:
         self._is_many, self._group = group_id is None, worker.cluster_group_id
         self._stack = stack
         self._began_s = began_s
+        self._all_read = threading.Event()
         self._context = StartContext()
         self._policies: Future[None] = Future()
         self.guard: LiveMembersGuard = LiveMembersGuard(admin, group_id, self._policies)
@@ -426,8 +427,8 @@ class TopicsStart:
     def _set_context(
         self, facts: Mapping[str, TopicFacts], reader: SharedReader | None, *, gapless: bool = False
     ) -> None:
-        self._context = StartContext(facts, reader, threading.Event(), gapless)
-        self._stack.callback(self._context.all_read.set)
+        self._context = StartContext(facts, reader, self._all_read, gapless)
+        self._stack.callback(self._all_read.set)
 
     def log_of(self, topic_type: TopicType, feed: RecordFeed, on_failed: OnFailed) -> KafkaBasedLog:
         """Make the log of a topic, of those that are read together."""
@@ -489,7 +490,7 @@ class TopicsStart:
         if self._context.reader is not None:
             self._context.reader.release()
         # Last: those who follow make their clients now, and each keeps this thread waiting for a millisecond or two.
-        self._context.all_read.set()
+        self._all_read.set()
 
 
 def start_storage(options: StorageOptions, life: StorageLife, stack: ExitStack) -> RunningStorage:
