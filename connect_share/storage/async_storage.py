@@ -263,9 +263,9 @@ S_co = TypeVar("S_co", covariant=True)
 class _Asynchronous(Generic[S_co]):
     """What stands before an object of the storage, called ``sync``, on an event loop."""
 
-    def __init__(self, sync: S_co, driver: Driver | None) -> None:
-        self._sync = sync
+    def __init__(self, driver: Driver | None, sync: S_co) -> None:
         self._running = driver
+        self._sync = sync
 
     @property
     def _driver(self) -> Driver:
@@ -354,8 +354,8 @@ class _AsyncStore(_Asynchronous[B_co]):
 class AsyncConfigStore(_AsyncStore[KafkaConfigBackingStore]):
     """The config store: methods as of ``KafkaConfigBackingStore``, writes awaitable."""
 
-    def __init__(self, store: KafkaConfigBackingStore, driver: Driver, listeners: FanOut) -> None:
-        super().__init__(store, driver)
+    def __init__(self, driver: Driver, store: KafkaConfigBackingStore, listeners: FanOut) -> None:
+        super().__init__(driver, store)
         self._listeners = listeners
 
     def set_update_listener(self, listener: ConfigUpdateListener | None) -> None:
@@ -491,7 +491,7 @@ class AsyncConnectStorage(_Asynchronous[ConnectStorage]):
         """Stand before a storage, which is made here so that it tells this one of changes and failures."""
         self._listeners = FanOut(arguments.get("update_listener"))
         self._on_failed = arguments.get("on_failed")
-        super().__init__(make(**{**arguments, "update_listener": self._listeners, "on_failed": self._fail}), None)
+        super().__init__(None, make(**{**arguments, "update_listener": self._listeners, "on_failed": self._fail}))
         self._pools = pools
 
     def _fail(self, error: ConnectShareError) -> None:
@@ -554,20 +554,18 @@ class AsyncConnectStorage(_Asynchronous[ConnectStorage]):
     @property
     def config(self) -> AsyncConfigStore:
         """Connectors, their tasks and target states."""
-        running = self._driver  # first: one of many groups would begin to start here, and block the loop
-        return AsyncConfigStore(self._sync.config, running, self._listeners)
+        # The driver first, here and below: one of many groups would begin to start here, and block the loop.
+        return AsyncConfigStore(self._driver, self._sync.config, self._listeners)
 
     @property
     def status(self) -> AsyncStatusStore:
         """How connectors and tasks are doing."""
-        running = self._driver
-        return AsyncStatusStore(self._sync.status, running)
+        return AsyncStatusStore(self._driver, self._sync.status)
 
     @property
     def offsets(self) -> AsyncOffsetStore:
         """Offsets of source connectors in the worker's topic."""
-        running = self._driver
-        return AsyncOffsetStore(self._sync.offsets, running)
+        return AsyncOffsetStore(self._driver, self._sync.offsets)
 
     def events(self) -> ConfigEvents:
         """Return the changes on the config topic from now on, for ``async for``."""
@@ -576,14 +574,13 @@ class AsyncConnectStorage(_Asynchronous[ConnectStorage]):
     async def offset_reader(self, connector: str) -> AsyncOffsetReader:
         """Make a reader of a connector's offsets; its own offsets topic is read first, if it has one."""
         reader = await self._driver.read_offsets(self._sync.offset_reader, connector)
-        return AsyncOffsetReader(reader, self._driver)
+        return AsyncOffsetReader(self._driver, reader)
 
     async def offset_writer(self, connector: str, *, transactional: Literal[False] | None = None) -> AsyncOffsetWriter:
         """Make a writer of a connector's offsets."""
-        storage = self._sync
-        make = partial(storage.offset_writer, connector, transactional=transactional)
+        make = partial(self._sync.offset_writer, connector, transactional=transactional)
         writer = await self._driver.read_offsets(make)
-        return AsyncOffsetWriter(writer, self._driver)
+        return AsyncOffsetWriter(self._driver, writer)
 
     save_checkpoint = _blocking(ConnectStorage.save_checkpoint, Driver.read)
     task_offset_writer = _blocking(ConnectStorage.task_offset_writer, Driver.read_offsets)
