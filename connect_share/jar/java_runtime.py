@@ -49,14 +49,10 @@ def java_version(java: Path) -> int | None:
 def system_java() -> Path | None:
     """Find ``java`` 17 or later in ``JAVA_HOME`` or on ``PATH``."""
     home = os.environ.get("JAVA_HOME", "").strip()
-    candidates = [Path(home) / "bin" / "java"] if home else []
-    on_path = shutil.which("java")
-    if on_path:
-        candidates.append(Path(on_path))
-    for candidate in candidates:
-        version = java_version(candidate) if candidate.exists() else None
-        if version is not None and version >= MINIMUM:
-            return candidate
+    for found in (home and f"{home}/bin/java", shutil.which("java")):
+        version = java_version(Path(found)) if found else None
+        if found and version is not None and version >= MINIMUM:
+            return Path(found)
     return None
 
 

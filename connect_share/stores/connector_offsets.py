@@ -357,7 +357,7 @@ class ConnectorOffsetBackingStore:
         wanted = tuple(keys)
         answers: list[tuple[dict[bytes, bytes], Future[dict[bytes, bytes | None]]]] = []
         for store in filter(None, (self._secondary, self._primary)):
-            asked = {key: self._key_for(store, key) for key in wanted}
+            asked = {key: translated_key(key, self._group, store.cluster_group_id) for key in wanted}
             known = {key: theirs for key, theirs in asked.items() if theirs is not None}
             answers.append((known, store.get(tuple(known.values()))))
 
@@ -455,9 +455,6 @@ class ConnectorOffsetBackingStore:
                     keys[key] = None
         return tuple(keys)
 
-    def _key_for(self, store: OffsetBackingStore, key: bytes) -> bytes | None:
-        return translated_key(key, self._group, store.cluster_group_id)
-
     def _split(self, values: _Values) -> tuple[_Values, _Values, _Values]:
         """Return what goes to the primary, and the tombstones and the other values that go to the secondary."""
         for_secondary = {} if self._secondary is None else self._translated(self._secondary, values)
@@ -468,7 +465,7 @@ class ConnectorOffsetBackingStore:
     def _translated(self, store: OffsetBackingStore, values: _Values) -> dict[bytes, bytes | None]:
         translated: dict[bytes, bytes | None] = {}
         for key, value in values.items():
-            theirs = self._key_for(store, key)
+            theirs = translated_key(key, self._group, store.cluster_group_id)
             if theirs is None:
                 raise KeyFormatError(
                     f"an offset key does not carry the prefix of cluster group {self._group!r}; make the "
