@@ -14,8 +14,10 @@ import ssl
 import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, BrokerUnavailableError
@@ -112,6 +114,12 @@ def _speaks_tls(host: str, port: int) -> bool | None:
     return None
 
 
+def note_trouble(trouble: deque[client.KafkaError], error: client.KafkaError) -> None:
+    """Keep the newest error of a client's connections."""
+    if error.name() != "_ALL_BROKERS_DOWN":  # all others were reported before that one
+        trouble.append(error)
+
+
 T = TypeVar("T")
 
 FIRST_TRY_S: Final = 3.0
@@ -185,10 +193,13 @@ class Admin:
         self.bootstrap_servers: str = settings.bootstrap_servers
         self.settings = settings
         self._timeout_s = longest_wait_s(ANSWER_S) if timeout_s is None else timeout_s
-        self._trouble: client.KafkaError | None = None
+        # The client refers to this, and not to us: it would keep us for ever, and we keep it.
+        self._trouble: deque[client.KafkaError] = deque(maxlen=1)
         self._answered = False
         self._new_until_s: dict[str, float] = {}
-        self._open: client.AdminClient | None = admin_client(settings, client_id=client_id, on_error=self._note_trouble)
+        self._open: client.AdminClient | None = admin_client(
+            settings, client_id=client_id, on_error=partial(note_trouble, self._trouble)
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -196,6 +207,7 @@ class Admin:
     def close(self, *_: object) -> None:
         """Let go of the connections; may be called twice."""
         self._open = None
+        client.release_admin_clients()
 
     __exit__ = close
 
@@ -206,24 +218,20 @@ class Admin:
             raise BrokerUnavailableError(f"the admin client of {self.bootstrap_servers} was closed")
         return found
 
-    def _note_trouble(self, error: client.KafkaError) -> None:
-        if error.name() != "_ALL_BROKERS_DOWN":  # all others were reported before that one
-            self._trouble = error
-
     def _no_answer(self, error: BrokerError) -> BrokerError:
         """Return why there was no answer: the operation only knows that time is up, the connections know the reason."""
         # The library reports some only once, and not again with each try.
         said_once = {"_RESOLVE"} if self._answered else {"_RESOLVE", "_TRANSPORT"}
-        known = self._trouble  # other threads note and forget it at any moment
-        if known is not None and known.name() not in said_once:
-            self._trouble = None
+        known = [*self._trouble]  # other threads note and forget it at any moment
+        if known and known[0].name() not in said_once:
+            self._trouble.clear()
         self._client.poll(0)
-        trouble = self._trouble
-        if trouble is None:
+        known = [*self._trouble]
+        if not known:
             hint = "" if self._answered else f"; {NO_ANSWER}"
             text = f"no answer from {self.bootstrap_servers}: {error}{hint}"
             return type(error)(text, code=error.code, name=error.name, retriable=True)
-        reason = translate(trouble, "connecting", remedy=advice(trouble, self.bootstrap_servers))
+        reason = translate(known[0], "connecting", remedy=advice(known[0], self.bootstrap_servers))
         refused = isinstance(reason, AuthorizationError)
         return (AuthorizationError if refused else BrokerUnavailableError)(
             f"no answer from {self.bootstrap_servers}: {reason}",

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import operator
 import re
+import sys
 import threading
 import time
 import uuid
@@ -330,8 +331,38 @@ def fence_together(fences: Iterable[Callable[[], object]], advance: Callable[[in
 def admin_client(
     settings: ClientSettings, *, client_id: str, on_error: Callable[[KafkaError], None] | None = None
 ) -> AdminClient:
-    """Make an admin client. ``on_error`` hears of connection trouble, while the client is polled."""
-    return _made(AdminClient, {**settings.properties, **_EVERY_CLIENT, "client.id": client_id}, on_error)
+    """Make an admin client. ``on_error`` hears of connection trouble, while the client is polled.
+
+    Each stays in a list of ours until :func:`release_admin_clients`. librdkafka (2.16.0) aborts the process where a client
+    ends in its own thread, the one that ends its futures, and Python's garbage collector may run in that thread.
+    """
+    release_admin_clients()
+    made = _made(AdminClient, {**settings.properties, **_EVERY_CLIENT, "client.id": client_id}, on_error)
+    _admin_clients.append(made)
+    return made
+
+
+_admin_clients: Final[list[object]] = [object()]
+"""The first is no client: nothing else refers to it."""
+_releasing: Final = threading.RLock()  # the garbage collector may close what holds a client while we look
+
+
+def release_admin_clients() -> None:
+    """End the admin clients that nothing refers to any more, unless this is a thread of librdkafka."""
+    if isinstance(threading.current_thread(), threading._DummyThread):  # noqa: SLF001
+        return
+    with _releasing:
+        unused = _unused_admin_clients()
+    del unused  # outside of the lock: a client waits for its threads
+
+
+def _unused_admin_clients() -> list[object]:
+    listed = [*_admin_clients]
+    least, *references = map(sys.getrefcount, listed)
+    unused = [made for made, count in zip(listed[1:], references, strict=True) if count == least]
+    for made in unused:
+        _admin_clients.remove(made)
+    return unused
 
 
 def _made(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import signal
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -189,7 +191,7 @@ def test_other_threads_hear_of_trouble_meanwhile(name: str) -> None:
     newer = KafkaError(KafkaError._TRANSPORT)
     with Admin(NOWHERE, client_id="tests", timeout_s=0.5) as admin:
         admin._answered = True
-        admin._note_trouble(cast("KafkaError", Trouble(name, lambda: admin._note_trouble(newer))))
+        admin._trouble.append(cast("KafkaError", Trouble(name, lambda: admin._trouble.append(newer))))
         assert "no answer from" in str(admin._no_answer(BrokerError("no time left")))
 
 
@@ -227,6 +229,30 @@ def test_a_question_without_an_answer_does_not_keep_the_client(ask: Callable[[Ad
     alive = weakref.ref(admin)
     del admin
     until(lambda: gc.collect() >= 0 and alive() is None, bool, what="the end of the client", timeout_s=20)
+
+
+COLLECTED_WHERE_A_FUTURE_ENDS = """
+import gc, threading
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.worker_config import ClientSettings
+
+gc.disable()
+admin = Admin(ClientSettings({"bootstrap.servers": "127.0.0.1:1"}), client_id="tests")
+admin.itself = admin
+topic = client.ConfigResource(client.ResourceType.TOPIC, "t")
+[future] = admin._client.describe_configs([topic], request_timeout=1).values()
+del admin
+ended, collected = threading.Event(), []
+future.add_done_callback(lambda _: (collected.append(gc.collect()), client.release_admin_clients(), ended.set()))
+ended.wait()
+client.release_admin_clients()
+print(collected[0] > 0, len(client._admin_clients))
+"""
+
+
+def test_the_garbage_collector_does_not_end_a_client_in_its_own_thread() -> None:
+    assert subprocess.check_output([sys.executable, "-c", COLLECTED_WHERE_A_FUTURE_ENDS], text=True) == "True 1\n"
 
 
 def test_an_error_of_reading_that_passes_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
