@@ -15,8 +15,7 @@ from connect_share.contents.profile import key_digest
 from connect_share.errors import ValueFormatError
 from connect_share.model.config import target_state_in
 from connect_share.model.connect_json import loads
-from connect_share.model.keys import ConfigKey, StatusKey, encodable, key_text, parse, split_key
-from connect_share.model.records import TopicType
+from connect_share.model.keys import ConfigKey, StatusKey, encodable, key_text, owner_of, parse
 from connect_share.model.status import status_in
 from connect_share.sealing.cipher import is_sealed, removes
 
@@ -68,7 +67,7 @@ def _decoded(batch: Any, *, values: bool) -> Any:
 
 def _row(record: tuple[Any, ...], *, values: bool) -> tuple[Any, ...]:
     topic, partition, offset, timestamp_ms, key, value = record
-    topic_type, group, original = _owner(key)
+    topic_type, group, original = owner_of(key) or (None, None, key or b"")
     parsed = None if topic_type is None else parse(topic_type, original)
     subject, kind = (None, None) if parsed is None else (parsed.subject, parsed.kind)
     part = None if subject is None else subject.part
@@ -98,15 +97,6 @@ def _row(record: tuple[Any, ...], *, values: bool) -> tuple[Any, ...]:
         return row
     hidden = value is None or sealed or kind is ConfigKey.SESSION_KEY
     return (*row, None if key is None else key_text(original), None if hidden else key_text(value or b""))
-
-
-def _owner(key: bytes | None) -> tuple[TopicType | None, str | None, bytes]:
-    """Return the type of topic that a key belongs to, for those of the three have nothing in common; its group; the rest."""
-    for topic_type in TopicType:
-        parts = split_key(topic_type, key)
-        if parts is not None:
-            return topic_type, *parts
-    return None, None, key or b""
 
 
 def _state(kind: Any, value: bytes | None) -> tuple[str | None, str | None, int | None]:

@@ -20,7 +20,7 @@ from connect_share.errors import ValueFormatError
 from connect_share.model.config import MOVED, moved_in
 from connect_share.model.config_state import Moved, TargetState
 from connect_share.model.connect_json import JSON_NULL, loads
-from connect_share.model.keys import MARKER, ConfigKey, Key, KeyKind, OffsetKey, StatusKey, Subject, parse, split_key
+from connect_share.model.keys import MARKER, ConfigKey, Key, KeyKind, OffsetKey, StatusKey, Subject, owner_of, parse
 from connect_share.model.offsets import parse_offset_key
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import is_removal
@@ -290,14 +290,13 @@ class TopicEvidence:
     def add(self, record: Record) -> None:
         """Consider one record. Never raises, whatever is in it."""
         self.records += 1
-        for topic_type in TopicType:
-            found = split_key(topic_type, record.key)
-            original = None if found is None else parse(topic_type, found[1])
-            if found is not None and original is not None:
-                if topic_type not in self.types:
-                    self.types[topic_type] = TypeEvidence(topic_type, self.topic)
-                self.types[topic_type].add(record, found[0], original)
-                return
+        owner = owner_of(record.key)
+        original = None if owner is None else parse(owner[0], owner[2])
+        if owner is not None and original is not None:
+            topic_type, group, _ = owner
+            if topic_type not in self.types:
+                self.types[topic_type] = TypeEvidence(topic_type, self.topic)
+            self.types[topic_type].add(record, group, original)
 
     @property
     def keys(self) -> int:

@@ -34,7 +34,7 @@ from connect_share.kafka.client import (
 from connect_share.kafka.create import require_topics
 from connect_share.kafka.waits import Awaited, longest_wait_s
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
-from connect_share.model.keys import ClusterGroupId, connector_of, shown, split_key
+from connect_share.model.keys import ClusterGroupId, connector_of, owner_of, shown, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.worker_config import ClientSettings, Isolation, TopicSet, WorkerConfig
 
@@ -497,15 +497,14 @@ def _described(at: OffsetRange, record: Record | None) -> OpenTransaction:
     topic, partition, offset, _ = at
     key = None if record is None else record.key
     since_ms = None if record is None or record.timestamp_ms < 0 else record.timestamp_ms
-    for topic_type in TopicType:  # keys of the three topics have nothing in common
-        parts = split_key(topic_type, key)
-        if parts is not None:
-            group, original = parts
-            of_offsets = topic_type is TopicType.OFFSET
-            leader = None if group is None or of_offsets else f"connect-cluster-{group}"
-            connector = connector_of(topic_type, original) if of_offsets else None
-            return OpenTransaction(topic, partition, offset, group, group is None, leader, connector, since_ms)
-    return OpenTransaction(topic, partition, offset, None, False, None, since_ms=since_ms)
+    owner = owner_of(key)
+    if owner is None:
+        return OpenTransaction(topic, partition, offset, None, False, None, since_ms=since_ms)
+    topic_type, group, original = owner
+    of_offsets = topic_type is TopicType.OFFSET
+    leader = None if group is None or of_offsets else f"connect-cluster-{group}"
+    connector = connector_of(topic_type, original) if of_offsets else None
+    return OpenTransaction(topic, partition, offset, group, group is None, leader, connector, since_ms)
 
 
 class OpenTransactions:

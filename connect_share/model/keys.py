@@ -217,6 +217,15 @@ def split_key(topic_type: TopicType, key: bytes | None) -> tuple[ClusterGroupId 
     return None if group is None else (group, key[found.end() :])
 
 
+def owner_of(key: bytes | None) -> tuple[TopicType, ClusterGroupId | None, bytes] | None:
+    """Return the type of topic that a key belongs to, for those of the three have nothing in common, and its parts."""
+    for topic_type in TopicType:
+        parts = split_key(topic_type, key)
+        if parts is not None:
+            return topic_type, *parts
+    return None
+
+
 def _group(text: bytes) -> ClusterGroupId | None:
     try:
         return ClusterGroupId(text.decode("ascii"))

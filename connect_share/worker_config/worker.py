@@ -508,8 +508,7 @@ def files_in_folders(sources: Sequence[Path], destinations: Sequence[Path]) -> t
 
 
 def _topics(properties: Mapping[str, str]) -> tuple[str, ...]:
-    names = (_SERVERS, "config.storage.topic", "offset.storage.topic", "status.storage.topic")
-    return tuple(properties.get(name, "").strip() for name in names)
+    return tuple(properties.get(name, "").strip() for name in (_SERVERS, *TOPIC_PROPERTIES.values()))
 
 
 PROFILE_VARIABLE: Final = "CONNECT_SHARE_PROFILE"
