@@ -302,12 +302,11 @@ def measured_usage(
         try:
             groups = {str(group) for profile in topics.values() for group, _ in profile.counts() if group is not None}
             members = {group: len(live) for group, live in live_worker_ids(admin, groups).items()}
+            for text in not_seen(groups - members.keys()):
+                note(text)
         except BrokerError as error:
             note(f"how many workers are alive is not known: {error}")
-    found = usage_of(topics, recent, members, model, window_s=window_s, limits=limits)
-    for text in not_seen(str(each.group) for each in found.groups if each.group is not None and each.members is None):
-        note(text)
-    return found
+    return usage_of(topics, recent, members, model, window_s=window_s, limits=limits)
 
 
 def _recent(admin: Admin, plan: CountPlan, topic_type: TopicType, since_ms: int) -> Recent:

@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceType
 
 from connect_share.cli.__main__ import main as console
-from connect_share.errors import ConnectShareError
+from connect_share.errors import BrokerError, ConnectShareError
 from connect_share.jar import INTERCEPTOR_CLASS
+from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.records import TopicType
 from connect_share.model.status import ConnectorStatus, State
@@ -361,7 +363,7 @@ def test_check_rights_finds_each_row_that_is_missing(
 
 @pytest.mark.parametrize(("on", "is_seen"), [("group `<group.id>`", True), ("the cluster", False)])
 def test_workers_that_may_not_be_seen_are_not_said_to_be_dead(
-    scene: Scene, on: str, is_seen: bool, capsys: pytest.CaptureFixture[str]
+    scene: Scene, on: str, is_seen: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = [("READ", "the topics"), ("DESCRIBE_CONFIGS", "the topics"), ("DESCRIBE", on)]
     for action in (change_offsets, look):  # a shared group, and one with plain keys beside it
@@ -379,6 +381,9 @@ def test_workers_that_may_not_be_seen_are_not_said_to_be_dead(
     seen = {"workers": shown(console, "usage"), "members": shown(migrate, "survey"), "live_members": cluster}
     for member, found in seen.items():
         assert {row["group"]: row[member] for row in found["groups"]} == {GROUP: 0 if is_seen else None, None: None}
+    monkeypatch.setattr(Admin, "connect_members", Mock(side_effect=BrokerError("no answer")))
+    console(["usage", "-w", str(scene.shared_file())])
+    assert capsys.readouterr().err.endswith("}\nconnect-share: how many workers are alive is not known: no answer\n")
 
 
 def test_check_rights_on_topics_that_do_not_exist(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
