@@ -105,8 +105,8 @@ def test_the_process_is_killed_and_the_one_that_goes_on_too(busy: Busy, tmp_path
 
 
 def begun(plan: Path) -> list[Path]:
-    """What there is of a backup that is not whole."""
-    return [*plan.parent.glob(f".{backup_path(plan).name}.*")]
+    """What there is of a backup that is not whole; an empty file does not say yet that it is one."""
+    return [path for path in plan.parent.glob(f".{backup_path(plan).name}.*") if path.stat().st_size]
 
 
 def kill_in_the_backup(plan: Path, allowed: Allowed, number: signal.Signals) -> list[Path]:
