@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.model.records import TopicType
-from connect_share.sealing import KeyRing, Refusal
+from connect_share.sealing import Refusal
 from connect_share.sealing.cipher import LATEST_MS, Cipher, Opened, _aes_gcm, is_sealed, key_id
 from tests.support.programs import python
 from tests.support.sealed import KEYS, SealedVector, key_text, sealed_vectors
@@ -83,16 +83,6 @@ def test_a_plaintext_of_another_form_is_refused(plaintext: bytes) -> None:
     iv = bytes(12)
     body = make(dict(KEYS.items())[7]).encrypt(iv, plaintext, b"connect-share/sealed/1\0config\0k")
     assert Cipher(KEYS, TopicType.CONFIG).open(b"k", b"\1\0\0\0\7" + iv + body) is Refusal.MALFORMED
-
-
-def test_another_key_of_the_ring_opens_and_the_first_one_seals() -> None:
-    old, new = (KeyRing.parse(key_text(*ids)) for ids in ((7,), (8, 7)))
-    before = Cipher(old, TopicType.STATUS).seal(b"k", b"v", 5)
-    assert Cipher(new, TopicType.STATUS).open(b"k", before) == Opened(b"v", 5)
-    after = Cipher(new, TopicType.STATUS).seal(b"k", b"v", 6)
-    assert key_id(after) == 8
-    assert Cipher(old, TopicType.STATUS).open(b"k", after) is Refusal.UNKNOWN_KEY
-    assert key_id(b"\1\0\0\0\7") is None
 
 
 def test_no_two_values_are_alike() -> None:

@@ -66,20 +66,6 @@ def test_plain_workers_may_have_keys_that_are_off() -> None:
     WorkerConfig.from_properties({**WORKER, KEYS_PROPERTY: TEXT, MODE: "off", SHARING: "disabled"})
 
 
-def test_keys_by_config_providers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "keys").write_text(f"{TEXT}\n")  # as an editor leaves it
-    monkeypatch.setenv("SEALING_KEYS", key_text(8))
-    given = {
-        **WORKER,
-        **worker_files.providers(dir="Directory", env="EnvVar"),
-        KEYS_PROPERTY: f"${{dir:{tmp_path}:keys}}",
-    }
-    assert WorkerConfig.from_properties(given).sealing_keys == KEYS
-    ring = WorkerConfig.from_properties({**given, KEYS_PROPERTY: f"${{env:SEALING_KEYS}},{TEXT}"}).sealing_keys
-    assert ring is not None
-    assert ring.ids == (8, 7)
-
-
 def test_keys_reach_no_client() -> None:
     assert is_secret_property(KEYS_PROPERTY)
     assert not is_secret_property(MODE)
