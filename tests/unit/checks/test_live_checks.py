@@ -84,6 +84,9 @@ def test_a_worker_that_is_no_member() -> None:
     what += "; it is one of other"
     assert found(["w:2"], group=None, now_ms=WRITTEN_MS) == [("liveness-unknown-worker", what)]
     assert found(["w:2"], group=None) == [("collision-two-plain-clusters", what)]
+    several = [("status-connector-a", status("RUNNING", "w:9")), ("status-task-a-0", status("RUNNING", "w:1"))]
+    kinds = [kind for kind, _ in found(["w:2"], group=None, statuses=several)]
+    assert kinds == ["collision-two-plain-clusters", "liveness-unknown-worker"]  # by worker
 
 
 def test_unassigned_for_long() -> None:
@@ -95,12 +98,14 @@ def test_unassigned_for_long() -> None:
 
 
 def test_a_negative_time_is_not_long_ago() -> None:
+    never, long_ago = records(STATUS, ("status-connector-a", status("UNASSIGNED")), UNASSIGNED[1], group="g")
     topics = {
         CONFIG: records(CONFIG, *HEALTHY[CONFIG], group="g"),
-        STATUS: [replace(each, timestamp_ms=-1) for each in records(STATUS, *UNASSIGNED, group="g")],
+        STATUS: [replace(never, timestamp_ms=-1), long_ago],
     }
     state = state_of(topics)
-    assert list(find(state.topics, state.groups[0], ALIVE, LATER)) == []
+    (only,) = find(state.topics, state.groups[0], ALIVE, LATER)
+    assert only.what == "UNASSIGNED for more than 10 minutes: a-0"
 
 
 def test_configured_and_never_said_to_run() -> None:
@@ -110,7 +115,9 @@ def test_configured_and_never_said_to_run() -> None:
     ]
     ((_, both),) = found(ALIVE, statuses=one, config=[("connector-0", '{"properties":{"name":"0"}}')])
     assert both.endswith("never said to run: 0, a")  # by name, not by when they came
-    assert found(ALIVE, statuses=one, now_ms=WRITTEN_MS + 60_000) == []
+    assert found(ALIVE, statuses=one, config=[PAUSED, ("connector-b", CONNECTOR)])[-1][1].endswith("to run: b")
+    commit_ms = WRITTEN_MS + 2  # the last that was written
+    assert [len(found(ALIVE, statuses=one, now_ms=commit_ms + LONG_MS + more)) for more in (-1, 0)] == [0, 1]
     assert found(ALIVE, statuses=one, config=[PAUSED], now_ms=WRITTEN_MS + 60_000) == []
 
 
