@@ -17,7 +17,7 @@ from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import KeyTransform, RecordCounts, SkipReason
-from connect_share.transform.sealed import NO_SEALING, Opener
+from connect_share.transform.sealed import NO_SEALING, Opener, Sealing
 from connect_share.worker_config import ClientSettings, Isolation
 from migrator.copy.copy_job import TOGETHER, CopyJob, Tally, _groups
 from migrator.copy.existing_records import ExistingRecords
@@ -44,23 +44,20 @@ TRANSFORMS = st.builds(
 )
 
 
-@given(TRANSFORMS, KEYS)
-def test_keys_with_a_sure_beginning_are_taken_and_cut_there(transform: KeyTransform, key: bytes | None) -> None:
-    beginnings, cut = transform.sure_beginnings
-    if key is not None and key.startswith(beginnings):
-        assert transform.original_key(key) == key[cut:]
-
-
 @pytest.mark.parametrize("topic_type", TopicType)
 @pytest.mark.parametrize("plain", [True, False])
-def test_what_connect_writes_has_a_sure_beginning(topic_type: TopicType, plain: bool) -> None:
-    """Otherwise the quick way is never used, and no test fails."""
+@given(rest=st.binary(max_size=12))
+def test_what_connect_writes_has_a_sure_beginning(topic_type: TopicType, plain: bool, rest: bytes) -> None:
+    """Otherwise the quick way is never used, and no test fails; what begins so is taken and cut there, whatever follows."""
     key = {TopicType.CONFIG: b"connector-c", TopicType.STATUS: b"status-task-c-0", TopicType.OFFSET: b'["c",{}]'}
     transform = KeyTransform(topic_type, plain, None if plain else frozenset({"team.one"}), ClusterGroupId("big"))
     beginnings, cut = transform.sure_beginnings
     there = key[topic_type] if plain else b"team.one." + key[topic_type]
     assert there.startswith(beginnings)
     assert there[cut:] == key[topic_type]
+    assert all(transform.original_key(each + rest) == (each + rest)[cut:] for each in beginnings)
+    for narrower in (replace(transform, connectors=frozenset({"c"})), replace(transform, plain=False, groups=None)):
+        assert narrower.sure_beginnings[0] == ()
 
 
 PAIRS = st.lists(st.tuples(st.binary(max_size=3), st.one_of(st.none(), st.binary(max_size=3))), max_size=12)
@@ -115,20 +112,40 @@ ARRIVED = st.builds(
 )
 
 
-@given(TRANSFORMS, st.lists(ARRIVED, max_size=20), st.integers(0, 3))
+BIG = ClusterGroupId("big")
+ONE = KeyTransform.between(TopicType.OFFSET, "team.one", BIG)
+
+
+def of_one(name: str, at_ms: int, value: bytes | None, *headers: tuple[str, bytes]) -> Record:
+    return Record("t", 0, 0, at_ms, f'team.one.["{name}",{{}}]'.encode(), value, headers)
+
+
+LARGE, LARGER = of_one("c", 5, b"x" * 20), of_one("c", 5, b"x" * 23)
+# Behind the large one these are counted the quick way, but for those of names that are new, and the last three.
+SMALL = [of_one("c", at, value) for at, value in ((9, b""), (3, b""), (3, None), (0, b""))]
+SMALL += [of_one(name, 6, b"") for name in ("d", r"a\",b", r"a\",c")]
+SMALL += [of_one("c", 6, b"\1"), of_one("c", 6, b"", ("h", b"x" * 40)), Record("t", 0, 0, 6, None, b"")]
+
+
+@given(TRANSFORMS, st.lists(ARRIVED, max_size=20), st.integers(0, 3), st.sampled_from([None, NO_SEALING]))
+@example(ONE, [LARGE, *SMALL], 0, NO_SEALING)
+@example(ONE, [LARGE, LARGER], 0, NO_SEALING)
 @example(
-    KeyTransform(TopicType.OFFSET, True, None, None),
-    [Record("t", 0, 0, at, b'["c",{}]', value) for at, value in ((0, b""), (1, b""), (1, None))],
+    KeyTransform.between(TopicType.CONFIG, None, BIG),
+    [Record("t", 0, 0, 1, b"connector-" + name, b"") for name in (b"a", b"b")],
     0,
+    None,
 )
 def test_each_record_is_counted_once_however_it_comes(
-    transform: KeyTransform, records: list[Record], aborted: int
+    transform: KeyTransform, records: list[Record], aborted: int, sealing: Sealing | None
 ) -> None:
     records = [each for each in records for _ in range(2)]  # of which the second is known
     skipped, sizes, taken = Counter({SkipReason.ABORTED: aborted} if aborted else {}), list[int](), list[Record]()
     connectors = set[str | None]()
     for record in records:
         original = transform.original_key(record.key)
+        if isinstance(original, bytes) and is_sealed(record.value) and transform.source and sealing:
+            original = SkipReason.REFUSED
         if isinstance(original, SkipReason):
             skipped[original] += 1
         else:
@@ -149,7 +166,7 @@ def test_each_record_is_counted_once_however_it_comes(
         several=0,
     )
     for way in ("in batches", "one by one", "passed on"):
-        counter = RecordCounter(transform)
+        counter = RecordCounter(transform, None if sealing is None else Opener(sealing, transform))
         if way == "in batches":
             batch: Any = [message_of(record) for record in records]
             counter.count_batch(batch)
@@ -157,19 +174,20 @@ def test_each_record_is_counted_once_however_it_comes(
             for record in records:
                 counter.count(record)
         else:
-            passed = [each for each in records if transform.takes(each.key) or not is_sealed(each.value)]
+            passed = [each for each in records if each in taken or not is_sealed(each.value)]
             assert [*counter.through(iter(records))] == passed
         counter.add_aborted(aborted)
         assert (counter.counts(), counter.undated) == (expected, len(taken) - len(times_ms))
         assert counter.connectors == connectors - {None}
 
 
-def test_a_key_in_many_partitions_counts_once() -> None:
-    counter = RecordCounter(KeyTransform.between(TopicType.STATUS, None, ClusterGroupId("g")))
-    places = [(b"a", 0), (b"a", 1), (b"a", 2), (b"b", 0), (b"b", 2), (b"c", 1)]
+@pytest.mark.parametrize(("connectors", "several"), [(None, 2), ({"a", "c"}, 1)])
+def test_a_key_in_many_partitions_counts_once(connectors: set[str] | None, several: int) -> None:
+    counter = RecordCounter(KeyTransform.between(TopicType.STATUS, None, BIG, connectors))
+    places = [(b"a", 0), (b"a", 1), (b"a", 2), (b"b", 0), (b"b", 1), (b"c", 1)]
     batch: Any = [message_of(Record("t", at, 0, 1, b"status-connector-" + name, b"{}")) for name, at in places]
     counter.count_batch(batch)
-    assert counter.counts().several == 2
+    assert counter.counts().several == several
 
 
 HERE = ClientSettings({"bootstrap.servers": "here:9092"})
