@@ -149,10 +149,10 @@ class TopicMetrics(Collector):
 def _topic(families: _Families, topic: FollowedTopic) -> None:
     labels = {"topic": topic.spec.topic, "type": topic.spec.topic_type.value}
     families.add("connect_share_topic_up", topic.is_up, **labels)
-    if topic.lag is not None:
+    if topic.lag is not None:  # else what is read first would look as if it had come since
         families.add("connect_share_topic_lag_records", topic.lag, **labels)
-    families.add("connect_share_topic_left_out_records", topic.states.left_out, **labels)
-    families.add("connect_share_topic_unrecognized_records", topic.states.unrecognized, **labels)
+        families.add("connect_share_topic_left_out_records", topic.states.left_out, **labels)
+        families.add("connect_share_topic_unrecognized_records", topic.states.unrecognized, **labels)
 
 
 def _group_on_topic(families: _Families, spec: TopicSpec, state: FollowedGroup) -> None:

@@ -359,7 +359,9 @@ def release_admin_clients() -> None:
 def _unused_admin_clients() -> list[object]:
     listed = [*_admin_clients]
     least, *references = map(sys.getrefcount, listed)
-    unused = [made for made, count in zip(listed[1:], references, strict=True) if count == least]
+    counted = zip(listed[1:], references, strict=True)
+    # Not those that the garbage collector has let go of meanwhile, in a call inside this one.
+    unused = [made for made, count in counted if count == least and made in _admin_clients]
     for made in unused:
         _admin_clients.remove(made)
     return unused

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
-from connect_share.errors import AuthorizationError, BrokerError, TopicError, command_line
+from connect_share.errors import AuthorizationError, BrokerError, TopicError, command_line, listed
 from connect_share.kafka.admin import Admin, result_of
 from connect_share.kafka.client import ALREADY_EXISTS, TopicCollection, TopicRight
 from connect_share.kafka.create import alter_command
@@ -99,13 +99,13 @@ def require_access(needs: Iterable[TopicNeed], *, to_write: bool = True) -> None
     by_login: dict[tuple[tuple[str, str], ...], list[TopicNeed]] = defaultdict(list)
     for need in needs:
         by_login[tuple(sorted(need.worker.admin_settings().properties.items()))].append(need)
-    rights, limits = dict[str, set[str]](), list[str]()
+    rights, limits, files = dict[str, set[str]](), list[str](), dict[object, None]()
     for same_login in by_login.values():
-        _ask(same_login, rights, limits)
+        _ask(same_login, rights, limits, files)
     if not (rights or limits) or not (to_write or any({"DESCRIBE", "READ"} & names for names in rights.values())):
         return
-    files = [need.worker.file for same in by_login.values() for need in same if need.topic in rights]
-    says_how = command_line("connect-share", "check", "rights", "-w", next(filter(None, files), "FILE"))
+    commands = (command_line("connect-share", "check", "rights", "-w", file or "FILE") for file in files)
+    says_how = listed(commands, separator=" and ")
     lacking = [f"{', '.join(sorted(names))} on topic {topic}" for topic, names in rights.items()]
     found = [f"the principal needs {' and '.join(lacking)} ({says_how} says how)"] if lacking else []
     text = "; ".join([*found, *dict.fromkeys(limits)])
@@ -120,7 +120,7 @@ def require_writable(worker: WorkerConfig, records: Iterable[Record]) -> None:
     require_access(TopicNeed(worker, topic, ("READ", "WRITE"), extent) for topic, extent in extents.items())
 
 
-def _ask(needs: Sequence[TopicNeed], rights: dict[str, set[str]], limits: list[str]) -> None:
+def _ask(needs: Sequence[TopicNeed], rights: dict[str, set[str]], limits: list[str], files: dict[object, None]) -> None:
     worker, topics = needs[0].worker, {need.topic for need in needs}
     with RightsAdmin(worker.admin_settings(), client_id=worker.client_id(MIGRATE_CLIENT_ID)) as admin:
         held = admin.topic_rights(topics)
@@ -129,6 +129,7 @@ def _ask(needs: Sequence[TopicNeed], rights: dict[str, set[str]], limits: list[s
     for need in needs:
         if missing := held[need.topic].lacking(need.rights):
             rights.setdefault(need.topic, set()).update(missing)
+            files[need.worker.file] = None
         if need.extent is not None and need.topic in limited:
             limits += limited[need.topic].refusals(need.topic, need.extent, partial(_by_command, need))
         elif need.extent is not None and not held[need.topic].exists:

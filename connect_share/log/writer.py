@@ -33,7 +33,7 @@ from connect_share.errors import (
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, Producer, give_up, producer, translate
 from connect_share.log.protocol import RecordMetadata
-from connect_share.log.threads import BackgroundThread, SafeCondition, SafeFuture, fail_all
+from connect_share.log.threads import BackgroundThread, SafeCondition, SafeFuture, await_end, fail_all
 from connect_share.worker_config import ClientSettings
 
 _log = logging.getLogger(__name__)
@@ -43,6 +43,7 @@ _SOON_S: Final = 0.001  # how late a record is handed over while others are unde
 _LATEST_S: Final = 0.05
 _FULL_S: Final = 0.05
 _MOST_WAITING: Final = 100_000  # as many as the client itself queues
+_GIVEN_UP_S: Final = 5.0  # what is under way has failed by then, unless a callback stands
 
 
 @dataclass(eq=False, slots=True)
@@ -149,9 +150,7 @@ class LogWriter:
             self._close_by = self._close_by or Deadline.after(timeout_s)
             self._refusal = self._refusal or StoreClosedError(f"the log of topic {self.topic} was stopped")
             self._inbox.put(Future())  # it may wait for something to do
-            thread = self.thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+        await_end(self.thread, self._close_by.remaining_s() + _GIVEN_UP_S)
 
     def _serve(self, sender: Producer) -> None:
         """Body of the thread; acknowledgements are only handed out inside poll()."""

@@ -163,7 +163,7 @@ class ClusterGroupId(str):
             objection = f"{where} {found[1]!r}, which is how keys of Connect begin"
         else:
             return super().__new__(cls, value)
-        shown = repr(value) if len(str(value)) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]!r}..."
+        shown = repr(value) if len(str(value)) <= _LONGEST_SHOWN else f"{str(value)[:_LONGEST_SHOWN]!r}..."
         raise InvalidClusterGroupIdError(f"{shown} cannot be a cluster group id: {objection}; choose another group.id")
 
     @property

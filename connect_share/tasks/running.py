@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from connect_share.errors import BrokerError, StoreClosedError, refusal, safe_text
+from connect_share.errors import BrokerError, ConnectShareError, StoreClosedError, UsageError, refusal, safe_text
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, TopicPartition, callback
@@ -125,6 +125,8 @@ class RunningTask(threading.Thread):
         """Call a method that fails no task, as in Java; return what it returned, or nothing if it raised."""
         try:
             return [self._call(method, *arguments)]
+        except UsageError:  # of the one who runs it: a coroutine without a loop
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it is
             self._said.warning("Task %s: its %s has failed: %s", self._at.task_id, method.__name__, safe_text(error))
             return []
@@ -182,8 +184,7 @@ class _AcknowledgedWriter:
 
     def __init__(self, producer: client.Producer, offsets: OffsetStorageWriter) -> None:
         self._producer, self.offset, self._flush = producer, offsets.offset, offsets.flush
-        self._failures: list[BrokerError] = []
-        self._closed = False
+        self._failures: list[ConnectShareError] = []
 
     def send(self, topic: str, value: bytes | None, key: bytes | None, **more: Any) -> None:
         more = more_of_record("a record of this task", topic, value, key, **more) | {"on_delivery": self._on_delivery}
@@ -201,14 +202,12 @@ class _AcknowledgedWriter:
         self._flush(threading.TIMEOUT_MAX)
 
     def close(self) -> None:
-        self._closed = True  # by another thread, too
+        self._failures.append(StoreClosedError("the producer of a task was closed"))  # by another thread, too
         client.give_up(self._producer)
 
     def _check(self) -> None:
         if self._failures:
             raise self._failures[0]
-        if self._closed:
-            raise StoreClosedError("the producer of a task was closed")
 
     @callback
     def _on_delivery(self, error: client.KafkaError | None, sent: client.Message) -> None:

@@ -13,9 +13,10 @@ from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceTyp
 
 from connect_share.checks import admission
 from connect_share.checks.admission import StartupEffect
-from connect_share.errors import PlainTopicsError
+from connect_share.errors import AuthorizationError, PlainTopicsError
 from connect_share.kafka.create import ONE_PARTITION
 from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.kafka.write_access import TopicNeed, require_access
 from connect_share.model.records import Record, TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
@@ -257,6 +258,10 @@ def test_what_checks_of_rights_print(
     said = call("repair", "values", "-w", file, "--yes").err
     (named,) = re.findall(r"\((connect-share check rights .*?) says", said)
     assert "not allowed" in printed(named, FILE=file).out
+    # The first one's login has all rights on topics of the same names.
+    workers = map(WorkerConfig.from_file, (site.worker_file("shared", f"{unique}-o", sharing=True), file))
+    with pytest.raises(AuthorizationError, match=re.escape(f"(connect-share check rights -w {file} says how)")):
+        require_access(TopicNeed(each, site.topic("shared", CONFIG), ("WRITE",)) for each in workers)
     asked = ("check", "rights", "-w", file, "--for", "worker")
     name = {"User:NAME": "User:user"}
     for finding in call(*asked, "--output", "json").json["findings"]:

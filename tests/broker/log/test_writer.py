@@ -102,13 +102,16 @@ def test_one_that_the_client_does_not_take_holds_none_up(stuck: Hanging) -> None
     stuck.log.send(b"free", b"0").result(30)
 
 
-def test_stop_fails_what_waits(stuck: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_fails_what_waits(stuck: Hanging, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     monkeypatch.setattr(writer, "_ASK_S", 0.1)
     acknowledged: Future[RecordMetadata] = Future()  # before the broker hung, but not looked for yet
     stuck.log._identity.seen_s -= 60
     stuck.log._watch.acknowledged(acknowledged, RecordMetadata(stuck.log.topic, 0, 1), {})
-    sent = [stuck.log.send(b"k", b"%d" % number) for number in range(5)]
+    sent, stands = [stuck.log.send(b"k", b"%d" % number) for number in range(5)], Future[None]()
+    sent[-1].add_done_callback(lambda _: stands.result(60))
     stuck.log.stop(0.2)
+    assert f"Thread log-writer-{stuck.log.topic} was stopped, and goes on" in caplog.text
+    stands.set_result(None)
     error = acknowledged.exception(30)
     assert isinstance(error, StoreClosedError)
     for words in ("was acknowledged, but whether", "could not be learnt any more: the store was stopped, and "):

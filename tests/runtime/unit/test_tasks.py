@@ -35,7 +35,7 @@ from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.tasks import RetriableError, SinkTask, SourceRecord, SourceTask, TaskRunner
 from connect_share.tasks.running import RunningSource
 from tests.support.waiting import await_that
-from tests.support.worker_files import WORKER
+from tests.support.worker_files import WORKER, providers
 
 PLACE = {"source": 1}
 
@@ -205,11 +205,7 @@ def test_a_task_that_fails_says_why_without_secrets_and_is_restarted(
     make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("DB_PASSWORD", "hunter2secret")
-    env = {
-        "config.providers": "env",
-        "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
-    }
-    with make(**env) as runner:
+    with make(**providers(env="EnvVar")) as runner:
         put(runner, "c", connector_class="Words", words="a fail", password="${env:DB_PASSWORD}")
         await_states(runner, "c", "RUNNING", "RUNNING", "FAILED")
         (trace,) = [each.trace for each in runner.storage.status.snapshot().task_statuses("c") if each.trace]
@@ -219,11 +215,16 @@ def test_a_task_that_fails_says_why_without_secrets_and_is_restarted(
         runner.storage.config.put_restart_request(RestartRequest("c", only_failed=True, include_tasks=True))
         await_that(lambda: Words.stopped[before:], lambda found: found == ["fail"], what="restarted")
         await_states(runner, "c", "RUNNING", "RUNNING", "FAILED")
-        for name, kind in (("d", "Words"), ("e", "Waiting")):  # text, which is no bytes; coroutines without a loop
-            put(runner, name, connector_class=kind, words="text", tasks_max="1")
-            await_states(runner, name, "RUNNING", "FAILED")
-        (status,) = runner.storage.status.snapshot().task_statuses("e")
-        assert "enter the runner with async with" in (status.trace or "")
+        monkeypatch.setattr(Words, "commit", Waiting.poll)
+        for kind, words, why in (
+            ("Words", "text", "bytes"),
+            ("Waiting", "a", "async with"),
+            ("Words", "b", "async with"),
+        ):
+            put(runner, words, connector_class=kind, words=words, tasks_max="1")
+            await_states(runner, words, "RUNNING", "FAILED")
+            (status,) = runner.storage.status.snapshot().task_statuses(words)
+            assert why in (status.trace or "")
     assert "hunter2secret" not in caplog.text
 
 
