@@ -129,6 +129,7 @@ SMALL += [of_one("c", 6, b"\1"), of_one("c", 6, b"", ("h", b"x" * 40)), Record("
 
 @given(TRANSFORMS, st.lists(ARRIVED, max_size=20), st.integers(0, 3), st.sampled_from([None, NO_SEALING]))
 @example(ONE, [LARGE, *SMALL], 0, NO_SEALING)
+@example(ONE, [LARGE, *SMALL], 0, None)
 @example(ONE, [LARGE, LARGER], 0, NO_SEALING)
 @example(
     KeyTransform.between(TopicType.CONFIG, None, BIG),
