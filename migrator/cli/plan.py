@@ -13,7 +13,7 @@ from pydantic import RootModel
 from connect_share.console.options import Parser, output_file
 from connect_share.console.output import Output, ProgressLine, Result, Table
 from connect_share.console.program import Command
-from connect_share.errors import AlreadyAppliedError, UsageError, command_line, listed
+from connect_share.errors import AlreadyAppliedError, ConfigError, PlanFileError, UsageError, command_line, listed
 from connect_share.kafka.create import is_fenced
 from connect_share.kafka.waits import ANSWER_S
 from connect_share.model.records import TopicType, now_ms
@@ -237,7 +237,7 @@ def _plan(arguments: argparse.Namespace, _: Output) -> Result:
     with ProgressLine() as progress:
         intent = Intent(
             job=arguments.job,
-            assign=arguments.assign and load_model(_Assignment, arguments.assign, _ASSIGNMENT).root,
+            assign=arguments.assign and _read_assignment(arguments.assign),
             merge=arguments.merge,
             mode=arguments.mode,
             follow=arguments.follow,
@@ -250,6 +250,13 @@ def _plan(arguments: argparse.Namespace, _: Output) -> Result:
         follow = ["--follow"] if plan.follow else []
         lines += ["", f"written to {file}; next: {command_line('connect-share-migrate', 'apply', file, *follow)}"]
     return Result({"file": file, "plan": plan.model_dump(mode="json")}, lines)
+
+
+def _read_assignment(path: Path) -> dict[str, tuple[str, ...]]:
+    try:
+        return load_model(_Assignment, path, _ASSIGNMENT).root
+    except PlanFileError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _add_options(parser: Parser) -> None:
