@@ -76,7 +76,7 @@ class Scene:
     shared: str = field(default_factory=lambda: f"shared-{next(_number)}")
 
     def create(self, prefix: str) -> None:
-        with closing(self.broker.admin(timeout_s=20)) as admin:
+        with closing(self.broker.admin(timeout_s=120)) as admin:
             for kind in TopicType:
                 admin.create_topic(NewTopicRequest(f"{prefix}-{kind.value}", 1, 1, {"cleanup.policy": "compact"}))
 
@@ -109,7 +109,7 @@ class Scene:
 
 
 def flush(storage: ConnectStorage) -> None:
-    flush_offsets(storage.offset_writer("c", transactional=False), ({"file": "a"}, {"position": 1}), limit_s=20)
+    flush_offsets(storage.offset_writer("c", transactional=False), ({"file": "a"}, {"position": 1}), limit_s=120)
 
 
 def use_stores(scene: Scene, **more: str) -> None:
@@ -122,7 +122,7 @@ def use_stores(scene: Scene, **more: str) -> None:
         status = ConnectorStatus("c", State.RUNNING, "w:1", 1)
         storage.status.put(status)
         flush(storage)
-        storage.status.refresh(20)
+        storage.status.refresh(120)
         assert storage.status.get("c") == status
         assert storage.offset_reader("c").offset({"file": "a"}) == {"position": 1}
         if more:
@@ -193,7 +193,7 @@ def run_worker(scene: Scene, **more: str) -> None:
         worker.rest.await_state("c", "RUNNING", tasks=1, timeout_s=120)
         await_that(lambda: worker.rest.offsets("c"), lambda found: len(found) == 1, what="committed", timeout_s=120)
     # All tries are of one group: where a worker lives the next one may not write.
-    with closing(scene.broker.admin(timeout_s=20)) as admin:
+    with closing(scene.broker.admin(timeout_s=120)) as admin:
         await_that(lambda: admin.connect_groups(GROUP).get(GROUP, 0), lambda members: not members, what="left")
 
 
@@ -204,7 +204,7 @@ def run_worker_exactly_once(scene: Scene) -> None:
 @pytest.fixture(scope="module")
 def broker(secure: SecureBroker) -> SecureBroker:
     allow(secure, "root", EVERYTHING)
-    with closing(secure.admin(timeout_s=20)) as admin:
+    with closing(secure.admin(timeout_s=120)) as admin:
         create_known(admin, NewTopicRequest("data", 1, 1))
         of_others = ConsumerGroupTopicPartitions("of others", [TopicPartition("data", 0, 0)])
         admin._client.alter_consumer_group_offsets([of_others])["of others"].result(60)

@@ -103,7 +103,7 @@ def test_others_stay_as_they_were_and_may_go_on(site: Site) -> None:
 
         def deleted() -> bool:  # refused until the log itself has heard of its new policy
             (future,) = admin._client.delete_records([client.TopicPartition(topic, 0, 5)]).values()
-            return future.exception(30) is None
+            return future.exception(120) is None
 
         await_that(deleted, what="deleted")
     code, out, _ = run("verify", path, "--isolation")

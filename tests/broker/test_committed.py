@@ -230,7 +230,7 @@ def test_what_is_read_on_behind_an_open_transaction(site: Site) -> None:
             return found.topics[OFFSET].records_of(ONE), len(found.groups())
 
         assert [counts(), counts()] == [(2, 1), (2, 1)]
-        writer.commit_transaction(30)
+        writer.commit_transaction(120)
         await_that(counts, (2, 2).__eq__, what="the other group")
 
 

@@ -280,7 +280,7 @@ def test_exactly_once_producers_are_fenced(site: Site) -> None:
     group = f"{site.name}-live"
     overrides = {"transactional.id": f"{group}-a.b-0", "transaction.timeout.ms": "60000"}
     zombie = client.producer(site.settings, client_id="test", overrides=overrides)
-    zombie.init_transactions(30)
+    zombie.init_transactions(120)
     steps = [step.what for step in MigrationPlan.load(plan).steps]
     assert f"cutover: copy what is left, verify, fence the producers of {group}, and seal" in " ".join(steps)
     assert [step for step in steps if step.startswith("stop")] == [
@@ -292,7 +292,7 @@ def test_exactly_once_producers_are_fenced(site: Site) -> None:
     zombie.begin_transaction()
     zombie.produce(site.topic("own", TopicType.OFFSET), key=b'["a.b",{}]', value=b"{}")
     with pytest.raises(client.KafkaException):
-        zombie.commit_transaction(30)
+        zombie.commit_transaction(120)
 
 
 def test_a_number_of_tasks_that_cannot_be_true_fences_no_producer(site: Site) -> None:

@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class Exporter:
 
     def get(self, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=30) as answer:
+            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=120) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -82,10 +83,9 @@ def exporter(servers: str, flags: Sequence[str], *more: str) -> Iterator[Exporte
     command += ["--listen", "127.0.0.1:0", *more]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stderr is not None
-            line = process.stderr.readline()
-            found = re.search(r"http://(\S+)/metrics", line)
-            assert found, line + (process.stderr.read() if process.poll() is not None else "")
+            assert process.stderr is not None  # where it may first say what it waits for
+            found = next(filter(None, map(re.compile(r"http://(\S+)/metrics").search, process.stderr)), None)
+            assert found, f"ended with {process.wait()}"
             yield Exporter(process, found[1])
         finally:
             if process.poll() is None:
@@ -138,7 +138,7 @@ def test_it_says_what_the_workers_said_and_outlasts_an_outage(own_broker: LocalB
         failed = {"group": "com.acme.orders", "connector": name, "status": "failed"}
         await_that(lambda: running.value("kafka_connect_connector_status", **failed), what="the failure is shown")
         running.process.send_signal(signal.SIGTERM)
-        assert running.process.wait(30) == 0
+        assert running.process.wait(120) == 0
 
 
 def test_a_missing_topic_and_a_taken_port_are_said_at_once(broker: TestBroker, unique: str) -> None:
@@ -178,7 +178,7 @@ def prometheus(scraped: Exporter, folder: Path) -> Iterator[str]:
 
 def ask(address: str, query: str) -> str:
     command = ["promtool", "query", "instant", f"http://{address}", query]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300).stdout.strip()
 
 
 def expressions() -> list[str]:
@@ -193,7 +193,7 @@ def test_the_rules_fire(tmp_path: Path) -> None:
     rules, cases = MONITORING / "connect-share-rules.yaml", Path(__file__).parents[1] / "vectors" / "alerts.yaml"
     (tmp_path / "alerts.yaml").write_text(cases.read_text("utf-8").replace("RULES", str(rules)), "utf-8")
     for command in (["check", "rules", str(rules)], ["test", "rules", str(tmp_path / "alerts.yaml")]):
-        ran = subprocess.run(["promtool", *command], capture_output=True, text=True, check=False, timeout=60)
+        ran = subprocess.run(["promtool", *command], capture_output=True, text=True, check=False, timeout=300)
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
@@ -215,14 +215,14 @@ def test_prometheus_answers_every_query_of_the_dashboard_and_of_strimzi(
     with exporter(broker.bootstrap_servers, flags) as running, prometheus(running, tmp_path) as address:
         scraped = "kafka_connect_up == 1 and count_over_time(kafka_connect_up[1m]) > 2"
         await_that(lambda: ask(address, scraped), what="scraped")
-        unanswered = [query for query in (*expressions(), *STRIMZI) if not ask(address, query)]
-        assert unanswered == []
-        alerts = await_that(
+        for query in (*expressions(), *STRIMZI):  # after a scrape that took too long there is nothing until the next
+            await_that(partial(ask, address, query), what=query)
+        wanted = {"ConnectorFailed", "ConnectorTasksFailed", "GroupWithoutWorkers"}
+        await_that(
             lambda: set(re.findall(r'alertname="(\w+)"', ask(address, "ALERTS"))),
-            lambda found: {"ConnectorFailed", "ConnectorTasksFailed", "GroupWithoutWorkers"} <= found,
+            lambda found: wanted <= found and "ConnectShareExporterDown" not in found,
             what="alerts are pending",
         )
-        assert "ConnectShareExporterDown" not in alerts
 
 
 def test_groups_their_cost_and_how_many_fit(

@@ -105,7 +105,7 @@ def test_a_closed_topic_is_said_before_what_its_record_says(site: Site, monkeypa
     known, look, begin = threading.Event(), StorageStart._check_policies, KafkaConfigBackingStore.start
 
     def later(starting: StorageStart) -> None:
-        assert known.wait(60)
+        assert known.wait(300)
         look(starting)
 
     def first(store: KafkaConfigBackingStore) -> None:

@@ -201,7 +201,7 @@ def test_what_is_printed_of_an_open_transaction(site: Site, call: Call, printed:
     writer = in_transaction(site.settings, site.name, held)
     (named,) = set(re.findall(r"connect-share get groups .*(?= shows)", call("get", "connectors", "-w", file).err))
     assert site.name in printed(named).out
-    writer.abort_transaction(30)
+    writer.abort_transaction(120)
 
 
 def test_what_discover_prints(quiet_site: Site, call: Call, printed: Printed) -> None:

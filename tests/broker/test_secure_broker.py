@@ -50,7 +50,7 @@ pytestmark = pytest.mark.xdist_group("secure-broker")
 @pytest.fixture
 def clean(secure: SecureBroker) -> Iterator[Admin]:
     """Remove the topics of a test in the end: the next test has topics of these names, too."""
-    with closing(secure.admin(timeout_s=20)) as admin:
+    with closing(secure.admin(timeout_s=120)) as admin:
         yield admin
         delete_known(admin, *(f"shared-{kind}" for kind in KINDS))
 
@@ -160,7 +160,7 @@ def test_topics_are_checked_and_made_as_far_as_rights_go(
     captured = capsys.readouterr()
     assert "shared-further (offset): new, 1 partition, default replicas\n" in captured.err
     assert "created, all replicas in sync: shared-further\n" in captured.out
-    with closing(secure.admin(timeout_s=20)) as admin:
+    with closing(secure.admin(timeout_s=120)) as admin:
         delete_known(admin, "shared-further")
 
 
@@ -217,7 +217,7 @@ def test_a_right_taken_away_for_a_while(
     with ConnectStorage(WorkerConfig.from_file(worker_file(tmp_path, secure, "owner"))) as storage:
         storage.status.put(ConnectorStatus("c.1", State.RUNNING, "w:1", 1))
         storage.config.put_connector_config("c.1", {"n": "1"})
-        storage.status.refresh(30)
+        storage.status.refresh(120)
         with denied(secure, "owner", rights):
             await_that(lambda: "lacks a right" in caplog.text or "needs the right READ" in caplog.text, what="noticed")
             storage.status.put(refused)
@@ -227,7 +227,7 @@ def test_a_right_taken_away_for_a_while(
                     storage.status.refresh(1)
         await_that(lambda: storage.status.get("c.1"), lambda status: status == refused, what="sent again")
         for store in (storage.config, storage.status, storage.offsets):
-            store.refresh(30)
+            store.refresh(120)
         storage.config.put_connector_config("c.1", {"n": "2"})
         assert storage.config.snapshot().connector_config("c.1") == {"n": "2"}
         assert storage.failed is None

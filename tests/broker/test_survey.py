@@ -80,7 +80,7 @@ def test_facts_of_a_rich_scene(site: Site) -> None:
         both = survey([source, second], [destination])
         alone = run("survey", "--source-worker-config", source, "--output", "json")
         tables = run("survey", "--source-worker-config", source)[1]
-    open_one.abort_transaction(30)
+    open_one.abort_transaction(120)
 
     topics = {topic.topic: topic for topic in found.topics}
     assert len(topics) == 6

@@ -249,7 +249,7 @@ def assigned(
         replica_assignment=replicas,
         config={"cleanup.policy": "compact", **(configs or {})},
     )
-    admin.create_topics([new], operation_timeout=30)[topic].result(30)
+    admin.create_topics([new], operation_timeout=30)[topic].result(120)
     with Admin(cluster.client_settings, client_id="tests") as ours:
         expected = [tuple(brokers) for brokers in replicas]
 

@@ -130,7 +130,7 @@ class Blocking:
         self._run(self._storage.stop())
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(300)
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:

@@ -232,7 +232,7 @@ def takes_over_between(second: ConnectStorage, meanwhile: pytest.MonkeyPatch, *,
 
 
 def tasks_of(storage: ConnectStorage) -> list[Any]:
-    storage.config.refresh(30)
+    storage.config.refresh(120)
     state = storage.config.snapshot()
     return [state.task_config(task) for task in state.tasks("foo")]
 

@@ -67,9 +67,9 @@ def test_what_is_not_there_and_nothing_at_all(stores: Stores) -> None:
     store = stores.offsets()
     store.start()
     keys = [wire_key(key, store.cluster_group_id) for key in (b'["c.1",{}]', b'["c.2",{}]')]
-    assert store.get(keys).result(30) == dict.fromkeys(keys)
+    assert store.get(keys).result(120) == dict.fromkeys(keys)
     outcomes: list[object] = []
-    store.set({}, outcomes.append).result(30)
+    store.set({}, outcomes.append).result(120)
     assert outcomes == [None]
 
 
@@ -96,7 +96,7 @@ def test_a_key_of_another_group_is_refused(stores: Stores) -> None:
     sharing = store.cluster_group_id is not None
     for key in (b'["c.1",{}]', b'another.["c.1",{}]', b"x", b"") if sharing else (b"x",):
         with pytest.raises(KeyFormatError):
-            store.set({key: b"{}"}).result(30)
+            store.set({key: b"{}"}).result(120)
     assert store.connector_partitions("c.1") == []
 
 
@@ -112,6 +112,6 @@ def test_it_serves_until_its_stop(stores: Stores) -> None:
     store.stop()
     store.stop()
     with pytest.raises(StoreClosedError):
-        store.get([]).result(30)
+        store.get([]).result(120)
     with pytest.raises(StoreClosedError):
         reader.offset(FILE)

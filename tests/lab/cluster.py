@@ -150,7 +150,7 @@ class LocalCluster:
         """Return whether a broker is a controller, too."""
         return node_id <= self._controllers
 
-    def admin(self, timeout_s: float = 10.0) -> Admin:
+    def admin(self, timeout_s: float = 30.0) -> Admin:
         """Return a new admin client with every right."""
         addresses = ",".join(node.internal_address for node in self.brokers if node.started_once)
         return Admin(

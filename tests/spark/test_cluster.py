@@ -32,6 +32,7 @@ from connect_share.worker_config import SHARING_PROPERTY
 from migrator.run import Manifest, MigrationStatus, manifest_path
 from spark_jobs.benchmark.results import StartupResult
 from spark_jobs.session import missing_protection
+from tests.lab.embedded.ports import free_ports
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
@@ -212,8 +213,7 @@ def cluster(tmp_path: Path, wheel: Path, bare_python: Path) -> Iterator[Cluster]
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "SPARK"))
     }
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    [port] = free_ports(1)
     environment |= {
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "SPARK_MASTER_HOST": "127.0.0.1",

@@ -43,7 +43,7 @@ class ConnectMember:
         self._metadata, self._assignment = metadata, assignment
 
     def __enter__(self) -> Self:
-        self._socket = socket.create_connection(self._address, timeout=30)
+        self._socket = socket.create_connection(self._address, timeout=120)
         body = (
             _text(self._group)
             + struct.pack(">ii", _SESSION_TIMEOUT_MS, _SESSION_TIMEOUT_MS)
@@ -78,14 +78,14 @@ class ConnectMember:
 
     def _joined(self, body: bytes) -> bytes:
         """Join, again while the broker has no coordinator yet: the first group of all makes it create a topic."""
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + 180
         while True:
             answer = self._ask(_JOIN_GROUP, body)
             (error,) = struct.unpack_from(">h", answer, 4)
             if error == 0:
                 return answer
             assert error in _NO_COORDINATOR_YET, f"joining {self._group} failed with error code {error}"
-            assert time.monotonic() < deadline_s, f"{self._group} had no coordinator for a minute"
+            assert time.monotonic() < deadline_s, f"{self._group} had no coordinator for three minutes"
             self._ask(_FIND_COORDINATOR, _text(self._group) + b"\0", version=1)
             time.sleep(0.05)
 

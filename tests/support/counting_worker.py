@@ -37,7 +37,7 @@ def _serve(properties: dict[str, str], control: Connection) -> None:
         def stand_still(self: Any, *given: Any) -> Any:
             if isinstance(self, TaskOffsetWriter):
                 assert self._producer._producer is not None
-                self._producer._producer.flush(30)  # what is in the transaction is with the broker
+                self._producer._producer.flush(120)  # what is in the transaction is with the broker
             control.send("written")
             control.recv()
             return written(self, *given)
@@ -64,7 +64,7 @@ class CountingWorker:
 
     def await_written(self) -> None:
         """Wait until records were written whose offsets are not."""
-        assert self._control.poll(60)
+        assert self._control.poll(300)
         assert self._control.recv() == "written"
 
     def commit(self) -> None:
@@ -72,5 +72,5 @@ class CountingWorker:
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.join(60)
+        self._process.join(180)
         self._control.close()

@@ -9,13 +9,13 @@ from typing import Any
 from connect_share.stores.offsets import OffsetBackingStore, OffsetStorageWriter, SetCallback
 
 
-def done(flush: Future[None] | None, limit_s: float = 30) -> None:
+def done(flush: Future[None] | None, limit_s: float = 120) -> None:
     """Wait for a flush that was begun."""
     assert flush is not None
     flush.result(limit_s)
 
 
-def flush_offsets(writer: OffsetStorageWriter, *pairs: tuple[Any, Any], limit_s: float = 30) -> None:
+def flush_offsets(writer: OffsetStorageWriter, *pairs: tuple[Any, Any], limit_s: float = 120) -> None:
     """Write source partitions with their offsets, and wait until they are acknowledged."""
     for partition, offset in pairs:
         writer.offset(partition, offset)

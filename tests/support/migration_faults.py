@@ -92,7 +92,7 @@ class Busy:
         ]
         maker = client.admin_client(self.site.settings, client_id="test")
         for future in maker.create_topics(wanted).values():
-            future.result(30)
+            future.result(120)
         with self.site.admin() as admin:
 
             def usable() -> int:

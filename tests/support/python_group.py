@@ -23,9 +23,9 @@ from tests.support.flushes import flush_offsets
 
 def view(storage: ConnectStorage) -> dict[str, Any]:
     """Everything the stores believe, as JSON."""
-    storage.config.refresh(30)
+    storage.config.refresh(120)
     config, offsets = storage.config.snapshot(), {}
-    storage.offsets.get(()).result(30)
+    storage.offsets.get(()).result(120)
     for name in sorted(storage.offsets.snapshot().connectors()):
         pairs = storage.offset_reader(name).offsets(storage.offsets.connector_partitions(name))
         offsets[name] = [[partition, offset] for partition, offset in pairs]

@@ -54,7 +54,7 @@ def write_raw(bootstrap_servers: str, topic: str, records: Sequence[RawRecord], 
     name, batch = topic.encode(), _batch(records)
     request = struct.pack(">hhih", _PRODUCE, _VERSION, 1, -1) + struct.pack(">hhi", -1, -1, 30_000)
     request += struct.pack(">ih", 1, len(name)) + name + struct.pack(">iii", 1, partition, len(batch)) + batch
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
+    with socket.create_connection((host, int(port)), timeout=120) as connection:
         connection.sendall(struct.pack(">i", len(request)) + request)
         answer = connection.makefile("rb")
         (size,) = struct.unpack(">i", answer.read(4))

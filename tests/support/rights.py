@@ -28,7 +28,7 @@ Acl = tuple[ResourceType, str, ResourcePatternType, AclOperation]
 
 def allow(broker: SecureBroker, user: str, wanted: Sequence[Acl]) -> None:
     """Give ``user`` these rights; of those that it had it loses the others, and at no moment more."""
-    with closing(broker.admin(timeout_s=20)) as admin:
+    with closing(broker.admin(timeout_s=120)) as admin:
         client = admin._client
         anything: Any = None
         its_own = AclBindingFilter(

@@ -159,7 +159,7 @@ def in_transaction(settings: ClientSettings, transactional_id: str, records: Ite
         "transaction.timeout.ms": "600000",
     }
     producer = client.producer(settings, client_id="tests", overrides=overrides)
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     producer.begin_transaction()
     send(producer, records)
     return producer
@@ -171,7 +171,7 @@ def transaction(settings: ClientSettings, name: str, records: Sequence[Record], 
     writer = in_transaction(settings, f"{name}-{end}-{len(records)}", records)
     if end == "open":
         yield writer
-    (writer.commit_transaction if end == "commit" else writer.abort_transaction)(30)
+    (writer.commit_transaction if end == "commit" else writer.abort_transaction)(120)
     places = {(record.topic, record.partition) for record in records}
     with Admin(settings, client_id="tests") as admin:  # the coordinator answers before the marker is written
 
@@ -202,7 +202,7 @@ def written_evenly(
         with repeated(every_s, write_due):
             yield
     finally:
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
 
 def pairs_of(topic: str, pairs: Iterable[tuple[bytes | None, bytes | None]], partition: int = ANYWHERE) -> list[Record]:
@@ -222,5 +222,5 @@ def read_topic(
     at = [(topic, partition.id) for partition in admin.describe_topics([topic])[topic].partitions]
     starts, ends = admin.start_offsets(at), admin.end_offsets(at, up_to)
     ranges = [OffsetRange(*each, starts[each], ends[each]) for each in at]
-    found = Reader(settings, "tests", isolation).records(ranges, 30.0)
+    found = Reader(settings, "tests", isolation).records(ranges, 120.0)
     return sorted(found, key=lambda record: (record.partition, record.offset))

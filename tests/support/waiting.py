@@ -11,17 +11,17 @@ from connect_share.errors import BrokerTimeoutError, ReadToEndTimeoutError
 T = TypeVar("T")
 
 
-def await_that(ask: Callable[[], T], accept: Callable[[T], bool] = bool, *, what: str, timeout_s: float = 60.0) -> T:
+def await_that(ask: Callable[[], T], accept: Callable[[T], bool] = bool, *, what: str, timeout_s: float = 180.0) -> T:
     """Ask again and again until the answer is accepted; fail with the last answer.
 
     The longer it takes, the less often: asking may keep busy what is waited for.
     """
     began_s = time.monotonic()
     while True:
+        waited_s = time.monotonic() - began_s  # before it asks: who was held up looks once more
         last = ask()
         if accept(last):
             return last
-        waited_s = time.monotonic() - began_s
         if waited_s > timeout_s:
             raise AssertionError(f"not {what} within {timeout_s:g} s; last seen: {last!r}")
         time.sleep(min(0.02 + waited_s / 10, 0.3))

@@ -14,10 +14,10 @@ from connect_share.topic_ids.authority.zookeeper import open_zookeeper
 from tests.lab.embedded.ports import free_ports
 from tests.lab.zookeeper_cluster import start_zookeeper
 
-_SESSION_S: Final = 60.0  # of the test's own client, however slow the machine is
+_SESSION_S: Final = 180.0  # of the test's own client, however slow the machine is
 
 
-def read_zookeeper(hosts: str, config: Path | None = None, *, timeout_s: float = 15.0) -> Authority:
+def read_zookeeper(hosts: str, config: Path | None = None, *, timeout_s: float = 60.0) -> Authority:
     """Read all topics of a cluster."""
     with open_zookeeper(hosts, config, timeout_s=timeout_s) as session:
         return session.authority()

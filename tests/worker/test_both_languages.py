@@ -148,7 +148,7 @@ def python_begins(group: Group) -> None:
         write_offset(storage, group, STOPPED, 4)
         # What a cluster group that shares topics writes as a removal, seen by an unmodified worker.
         for key in (f"connector-{REMOVED_BY_JSON_NULL}", f"target-state-{REMOVED_BY_JSON_NULL}"):
-            storage.config._send(key.encode(), b"null").result(30)
+            storage.config._send(key.encode(), b"null").result(120)
 
 
 def java_goes_on(group: Group, worker: ConnectWorker) -> None:
@@ -205,7 +205,7 @@ def abort(group: Group) -> None:
         for record in pairs_of(group.config.topic(topic_type), [(name.encode(), value.encode())])
     ]
     producer = in_transaction(group.config.producer_settings(), f"{group.config.group_id}-somebody", records)
-    producer.abort_transaction(30)
+    producer.abort_transaction(120)
     producer.close()
 
 
@@ -253,7 +253,7 @@ def lost(storage: ConnectStorage, name: str) -> None:
     assert isinstance(refused.value.__cause__, FencedError)
     with pytest.raises(PrivilegedWriteError, match="not claimed, or were lost"):
         storage.config.put_connector_config(name, {"name": name})
-    storage.config.refresh(30)
+    storage.config.refresh(120)
     assert not storage.config.contains(name)
 
 
@@ -317,7 +317,7 @@ def test_each_goes_on_with_what_the_other_left(broker: TestBroker, group: Group,
         worker.start()
         java_goes_on_again(group, worker)
         worker.rest.pause(SINK)
-        storage.config.refresh(30)
+        storage.config.refresh(120)
         assert storage.config.snapshot().target_state(SINK) is TargetState.PAUSED
         if group.exactly_once:
             who_claims_last_leads(storage, group, worker)

@@ -39,7 +39,7 @@ STRINGS = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
 }
-FAST = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "300", "rebalance.timeout.ms": "15000"}
+FAST = {"session.timeout.ms": "12000", "heartbeat.interval.ms": "300", "rebalance.timeout.ms": "15000"}
 JAR = SHARING | {"interceptor.classes": INTERCEPTOR_CLASS}
 _MINUTES = float(os.environ.get("CONNECT_SHARE_SOAK_MINUTES", "0"))
 Start = Callable[..., RuntimeWorker]
@@ -58,7 +58,7 @@ def start(broker: TestBroker, unique: str, tmp_path: Path) -> Iterator[Start]:
         yield start
 
 
-def lines_of(broker: TestBroker, topic: str, count: int, group: str = "lines", *, timeout_s: float = 60) -> list[str]:
+def lines_of(broker: TestBroker, topic: str, count: int, group: str = "lines", *, timeout_s: float = 180) -> list[str]:
     """The committed records of a topic, once there are so many, and none more for a second."""
     consumer = Consumer(
         {
@@ -144,7 +144,7 @@ def test_a_client_of_others_runs_its_connectors(start: Start, unique: str, tmp_p
 def answer(
     worker: RuntimeWorker, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
 ) -> int:
-    connection = http.client.HTTPConnection(worker.address, timeout=30)
+    connection = http.client.HTTPConnection(worker.address, timeout=120)
     try:
         connection.request(method, path, body, dict(headers or {}))
         return connection.getresponse().status
@@ -293,7 +293,7 @@ def test_no_request_is_answered_with_an_error_of_the_server(start: Start, tmp_pa
     command = [str(Path(sys.executable).with_name("st")), "run", schema, "--url", worker.rest.url]
     phases = "coverage,fuzzing" if LONG else "coverage"
     options = ["--exclude-checks", unfit, "--phases", phases, "--max-examples", "10", "--seed", "1"]
-    options += ["--no-color", "--request-timeout", "20", "--warnings", "off", "--generation-database", "none"]
+    options += ["--no-color", "--request-timeout", "120", "--warnings", "off", "--generation-database", "none"]
     ran = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout[-6000:] + worker.log_tail()
     worker.stop()

@@ -147,7 +147,7 @@ def cluster(broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Sta
         worker = made.start()
         made.lines.write_text("a line\n")
         made.put(made.source())
-        await_that(lambda: worker.rest.offsets("c"), bool, what="an offset", timeout_s=60)
+        await_that(lambda: worker.rest.offsets("c"), bool, what="an offset")
         yield made
 
 

@@ -45,7 +45,7 @@ def test_the_owner_is_named_at_the_deadline(
         error = error_at_deadline(store._log.read_to_end, lambda error: told in str(error))
         assert (error.blocked_by, error.transactional_id) == (group, transactional_id)
         assert (error.topic, error.position, error.end_offset, error.retriable) == (shared.topics[kind], 0, 1, True)
-    store._log.read_to_end(30)
+    store._log.read_to_end(120)
 
 
 def test_a_start_says_what_it_waits_for_and_the_remedy_is_one(

@@ -107,9 +107,9 @@ class Bench:
         finally:
             end = self.end(partition)
             if commit:
-                producer.commit_transaction(30)
+                producer.commit_transaction(120)
             else:
-                producer.abort_transaction(30)
+                producer.abort_transaction(120)
             await_that(lambda: self.end(partition), lambda now: now > end, what="marked")
 
     def transact(self, pairs: Iterable[Pair], *, commit: bool = True) -> None:

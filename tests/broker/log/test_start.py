@@ -131,7 +131,7 @@ def test_ends_handed_in_may_be_old(bench: Any, collected: Any) -> None:
     for ends in ({0: 1, 1: 3000}, {0: 3000, 1: 1}, {0: 1, 1: 0}, {0: 0, 1: 2500}):
         sink = collected()
         log = bench.started(sink, context=StartContext({bench.topic: TopicFacts(known.description, ends)}))
-        log.read_to_end(30)
+        log.read_to_end(120)
         for partition in (0, 1):
             assert [r.offset for r in sink.records if r.partition == partition] == list(range(3000)), ends
         log.stop()

@@ -121,7 +121,7 @@ class Shared:
             send(ordered_producer(self.worker().client_settings()), records)
         else:
             producer = in_transaction(self.worker().producer_settings(), transactional_id, records)
-            (producer.commit_transaction if commit else producer.abort_transaction)(30)
+            (producer.commit_transaction if commit else producer.abort_transaction)(120)
             producer.close()
 
     @contextmanager
@@ -132,7 +132,7 @@ class Shared:
         try:
             yield
         finally:
-            producer.abort_transaction(30)
+            producer.abort_transaction(120)
 
     def create(self, topic: str, *, partitions: int = 1, **configs: str) -> None:
         """Make a topic past the stores."""

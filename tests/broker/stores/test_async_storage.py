@@ -95,7 +95,7 @@ def test_a_thousand_writes_at_once_take_no_threads(shared: Any) -> None:
             before, seen = threading.active_count(), list[int]()
 
             async def put(number: int) -> None:
-                await storage.config.put_connector_config(f"c.{number % 100}", {"n": str(number)})
+                await storage.config.put_connector_config(f"c.{number % 100}", {"n": str(number)}, timeout_s=300)
                 seen.append(threading.active_count())
 
             await asyncio.gather(*(put(number) for number in range(1_000)))
@@ -149,7 +149,7 @@ def test_a_start_that_is_cut_off_leaves_nothing(shared: Any, monkeypatch: Any, b
 
     def held(store: KafkaConfigBackingStore) -> None:
         begun.set()
-        assert go_on.wait(60)
+        assert go_on.wait(300)
         start(store)
 
     def threads() -> set[str]:
@@ -163,7 +163,7 @@ def test_a_start_that_is_cut_off_leaves_nothing(shared: Any, monkeypatch: Any, b
             starting = asyncio.ensure_future(storage.start())
             await asyncio.sleep(0)
             if begins:
-                assert await asyncio.to_thread(begun.wait, 60)
+                assert await asyncio.to_thread(begun.wait, 300)
             ending = asyncio.ensure_future(storage.stop() if stops else asyncio.sleep(0))
             if not stops:
                 starting.cancel()

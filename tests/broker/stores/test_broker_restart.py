@@ -38,7 +38,7 @@ from tests.support.worker_files import SHARING, properties_of
 pytestmark = [pytest.mark.kills_broker, pytest.mark.xdist_group("broker-restart")]
 
 OUTAGE_S = 40 if LONG else 6
-LATE_S = 5.0  # a call may outlive its deadline by so much on a busy machine
+LATE_S = 25.0  # a call may outlive its deadline by so much on a busy machine
 FILE = {"filename": "x.txt"}
 
 
@@ -90,7 +90,7 @@ class Clocked:
 
 def flush(storage: ConnectStorage, position: int) -> None:
     """What a task does every minute; the producer waits as long as it takes."""
-    flush_offsets(storage.offset_writer("source"), (FILE, {"position": position}), limit_s=60)
+    flush_offsets(storage.offset_writer("source"), (FILE, {"position": position}), limit_s=120)
 
 
 @pytest.mark.slow
@@ -102,7 +102,8 @@ def test_an_outage_shorter_than_the_deadline_is_no_error_on_asyncio(mortal: Loca
             await storage.config.claim_write_privileges()
             await storage.config.put_connector_config("c.1", {})
             await asyncio.to_thread(mortal.kill)
-            writes = [asyncio.ensure_future(storage.config.put_connector_config(f"w.{n}", {})) for n in range(20)]
+            put = partial(storage.config.put_connector_config, properties={}, timeout_s=120)  # a start may take minutes
+            writes = [asyncio.ensure_future(put(f"w.{n}")) for n in range(20)]
             await asyncio.to_thread(mortal.start)
             await asyncio.gather(*writes)
             assert len(storage.config.snapshot().connectors()) == 21
@@ -158,7 +159,7 @@ def test_reads_outlast_an_outage_shorter_than_their_deadline(
                 with pytest.raises(kind) as ended:
                     read()
                 assert ended.value.retriable
-                assert time.monotonic() - began < 5
+                assert time.monotonic() - began < LATE_S
             admin.close()
             with pytest.raises(BrokerUnavailableError, match="was closed"):
                 admin.describe_topics(["reads-offsets"], timeout_s=60)
@@ -175,8 +176,8 @@ def test_log_goes_on_after_the_broker_is_back(mortal: LocalBroker, unique: str, 
         sink = Collected()
         log = bench.started(sink, spec=bench.spec(partitions=3))
         for i in range(10):
-            log.send(b"k%d" % i, b"before").result(30)
-        log.read_to_end(30)
+            log.send(b"k%d" % i, b"before").result(120)
+        log.read_to_end(120)
         assert len(sink.records) == 10
         reader = bench.started(Collected(), producer_settings=None)
         (mortal.kill if crash else mortal.stop)()
@@ -209,7 +210,7 @@ class Held:
         def held(*arguments: Any, **named: Any) -> Any:
             if not self.reached.is_set():
                 self.reached.set()
-                assert self.go_on.wait(60)
+                assert self.go_on.wait(300)
             return call(*arguments, **named)
 
         setattr(owner, name, held)
@@ -333,7 +334,7 @@ def close_without_broker(storage: ConnectStorage, threads: ThreadPoolExecutor) -
     storage.close(2.0)
     took = time.monotonic() - began
     assert took < 2.0 + LATE_S, f"closing took {took:.1f} s"
-    assert all(isinstance(each.exception(10), ConnectShareError) for each in waiting)
+    assert all(isinstance(each.exception(60), ConnectShareError) for each in waiting)
 
 
 @pytest.mark.slow
@@ -367,7 +368,7 @@ def test_the_broker_is_killed_in_each_phase_of_each_operation(mortal: LocalBroke
                     held.extend([] if stopped is None else [stopped])
                     clocked.begin(f"{name}, {phase}", limit_s, call)
             for each in held:
-                assert each.reached.wait(30)
+                assert each.reached.wait(120)
 
         begin("acknowledged")
         begin("to be read back")

@@ -206,7 +206,7 @@ def test_kill_9_leaves_a_good_file(shared: Any, tmp_path: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(120)
         process.stdout.close()
     found, startup = start(config, path)
     assert startup.from_checkpoint

@@ -109,11 +109,11 @@ def test_foreign_records_do_not_move_the_position(shared: Any, listener: Any, ca
     assert (store.snapshot().offset, store.positions()) == (-1, {0: 0})
     caplog.clear()
     shared.write("config", foreign(50))
-    store.refresh(30)
+    store.refresh(120)
     assert (store.snapshot().offset, store.positions()) == (-1, {0: 50})
     shared.write("config", [CONNECTOR], group="group-a")
     shared.write("config", foreign(500))
-    store.refresh(30)
+    store.refresh(120)
     assert (store.snapshot().offset, store.positions()) == (51, {0: 551})
     assert listener.events == [("updated", "a")]
     assert [record for record in caplog.records if record.name.startswith("connect_share")] == []
@@ -153,7 +153,7 @@ def test_fresh_store_agrees_after_compaction(shared: Any) -> None:  # case 12
     assert (b"group-a.connector-gone", b"null") in left
     assert (b"group-a.target-state-gone", b"null") in left
     fresh = shared.config_store()
-    live.refresh(30)
+    live.refresh(120)
     assert fresh.snapshot().offset == live.snapshot().offset == 5
     assert fresh.snapshot() == live.snapshot()
 
@@ -163,7 +163,7 @@ def test_marker_is_written_once_behind_a_tombstone(shared: Any, listener: Any, c
     live = shared.config_store(update_listener=listener)
     shared.write("config", [CONNECTOR, (b"connector-a", None)], group="group-a")
     shared.write("config", foreign(5))
-    live.refresh(30)
+    live.refresh(120)
     assert live.snapshot().offset == 2
     listener.events.clear()
     first = shared.config_store()
@@ -173,7 +173,7 @@ def test_marker_is_written_once_behind_a_tombstone(shared: Any, listener: Any, c
     assert second.snapshot().offset == 8
     assert len(shared.read("config")) == 8
     caplog.clear()
-    live.refresh(30)
+    live.refresh(120)
     assert live.snapshot().offset == 8
     assert live.snapshot().connectors() == frozenset()
     assert "" not in live.snapshot().target_states()

@@ -73,22 +73,22 @@ def flush(writer: Any, *pairs: Any) -> Any:
 @pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
 def test_values_go_to_both_topics_with_the_keys_of_each(shared: Any, group: Any) -> None:
     pair = Pair(shared, group)
-    flush(pair.writer(), (FILE, {"position": 1})).result(30)
+    flush(pair.writer(), (FILE, {"position": 1})).result(120)
     key = b'["foo",{"filename":"x.txt"}]'
     assert pair.read_own() == [(key, b'{"position":1}')]
     await_that(lambda: pair.read_worker() == [(pair.wire(key), b'{"position":1}')], what="written")
     assert pair.reader().offset(FILE) == {"position": 1}
-    pair.worker.refresh(30)
+    pair.worker.refresh(120)
     assert pair.both.connector_partitions("foo") == [FILE]
     assert pair.both.wire_keys("foo", FILE) == (pair.wire(key),)
 
 
 def test_null_of_the_own_topic_hides_the_workers_value(shared: Any) -> None:  # case 52b
     pair = Pair(shared, "group-a")
-    flush(pair.writer(pair.worker), (FILE, {"position": 1})).result(30)
+    flush(pair.writer(pair.worker), (FILE, {"position": 1})).result(120)
     assert pair.reader(pair.worker).offset(FILE) == {"position": 1}
     key = pair.wire(b'["foo",{"filename":"x.txt"}]')
-    assert pair.both.get([key]).result(30) == {key: None}
+    assert pair.both.get([key]).result(120) == {key: None}
     assert pair.reader().offsets([FILE]) == [(FILE, None)]
     assert pair.both.connector_partitions("foo") == [FILE]
 
@@ -106,7 +106,7 @@ def test_what_fails_in_the_workers_topic(shared: Any, caplog: Any) -> None:  # c
     assert isinstance(outcomes[0], ConnectShareError)
     assert len(outcomes) == 1
     assert pair.read_own() == []
-    flush(pair.writer(), (FILE, {"position": 1, "large": "l" * 3000})).result(30)
+    flush(pair.writer(), (FILE, {"position": 1, "large": "l" * 3000})).result(120)
     await_that(lambda: "not written to the worker's" in caplog.text, what="logged")
     assert "lll" not in caplog.text
     assert pair.reader().offset(FILE)["position"] == 1
@@ -116,7 +116,7 @@ def test_what_hangs_in_the_workers_topic(shared: Any) -> None:  # case 53
     """A value does not matter; a tombstone holds the write."""
     pair = Pair(shared, "group-a")
     hanging = HeldBack(pair.worker)
-    flush(pair.writer(pair.over(pair.own, hanging)), (FILE, {"position": 1})).result(30)
+    flush(pair.writer(pair.over(pair.own, hanging)), (FILE, {"position": 1})).result(120)
     assert len(hanging.held) == 1
     assert pair.read_worker() == []
     outcome = flush(pair.writer(pair.over(pair.own, hanging)), (FILE, None))
@@ -124,15 +124,15 @@ def test_what_hangs_in_the_workers_topic(shared: Any) -> None:  # case 53
     assert not outcome.done()
     assert [value for _, value in pair.read_own()] == [b'{"position":1}']
     hanging.let_go()
-    outcome.result(30)
+    outcome.result(120)
     assert [value for _, value in pair.read_own()][1:] == [None]
 
 
 def test_failure_in_the_own_topic_is_a_failure(shared: Any) -> None:  # case 53
     pair = Pair(shared, "group-a", own_limit="1000")
     with pytest.raises(ConnectShareError):
-        flush(pair.writer(), (FILE, {"position": 1, "large": "l" * 3000})).result(30)
-    flush(pair.writer(pair.worker), ({"n": 1}, {"position": 2})).result(30)  # behind whatever was sent before
+        flush(pair.writer(), (FILE, {"position": 1, "large": "l" * 3000})).result(120)
+    flush(pair.writer(pair.worker), ({"n": 1}, {"position": 2})).result(120)  # behind whatever was sent before
     assert [value for _, value in pair.read_worker()] == [b'{"position":2}']
 
 
@@ -141,7 +141,7 @@ def test_the_copy_is_written_whatever_the_caller_does(shared: Any) -> None:
     pair = Pair(shared, "group-a")
     with pytest.raises(KeyFormatError, match="group-a"):
         pair.both.set({b'["foo",{}]': b"{}"}).result(0)
-    pair.both.set({pair.wire(b'["foo",{}]'): b'{"p":1}'}, Mock(side_effect=RuntimeError)).result(30)
+    pair.both.set({pair.wire(b'["foo",{}]'): b'{"p":1}'}, Mock(side_effect=RuntimeError)).result(120)
     assert not pair.own.set({b'["foo",{}]': b'{"p":2}'}).cancel()
     assert not pair.both.set({pair.wire(b'["foo",{}]'): b'{"p":2}'}).cancel()
     await_that(lambda: [value for _, value in pair.read_worker()] == [b'{"p":1}', b'{"p":2}'], what="written")
@@ -156,7 +156,7 @@ def test_stop_ends_reads_that_have_not_begun(shared: Any, monkeypatch: Any) -> N
     read_to_end = log.read_to_end
 
     def late(timeout_s: float) -> None:
-        assert stopping.wait(30)
+        assert stopping.wait(120)
         read_to_end(timeout_s)
 
     def stopped(pool: ThreadPoolExecutor, wait: bool = True, **options: Any) -> None:
@@ -170,14 +170,14 @@ def test_stop_ends_reads_that_have_not_begun(shared: Any, monkeypatch: Any) -> N
     reads = [pair.worker.get(()), pair.worker.get(()), pair.both.get(())]
     pair.worker.stop()
     for read in reads:
-        assert isinstance(read.exception(30), StoreClosedError)
+        assert isinstance(read.exception(120), StoreClosedError)
 
 
 def test_interrupted_stop_lets_go_of_everything(shared: Any, monkeypatch: Any) -> None:
     threads = threading.active_count()
     store = shared.offset_store()
-    store.set({b'group-a.["foo",{}]': b"{}"}).result(30)
-    store.get(()).result(30)
+    store.set({b'group-a.["foo",{}]': b"{}"}).result(120)
+    store.get(()).result(120)
     admin, writer = store._own_admin, store._compacted_log._writer
     close = writer.close
 
@@ -200,7 +200,7 @@ def test_waiting_for_two_answers_blocks_no_thread() -> None:
 
     def stop(_: object) -> None:
         answering.start()
-        answering.join(30)
+        answering.join(120)
         in_time.append(not answering.is_alive())
 
     in_time: list[bool] = []

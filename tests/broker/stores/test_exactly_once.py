@@ -126,7 +126,7 @@ def test_value_too_large_in_a_transaction_takes_the_privileges(shared: Any) -> N
         store.put_connector_config("foo", {"secret": "s3cret" * 1000}, TargetState.PAUSED)
     assert "s3cret" not in str(refused.value)
     # The transaction was ended: nobody who reads committed records has to wait for it.
-    store.refresh(30)
+    store.refresh(120)
     assert store.snapshot().target_states() == {}
     store.claim_write_privileges()
     store.put_connector_config("foo", CONFIG)
@@ -232,7 +232,7 @@ def test_every_task_is_fenced_before_offsets_change(shared: Any) -> None:
                 task.write([(key, b'{"position":99}')])
         producer.purge()
         with pytest.raises(client.KafkaException):
-            producer.commit_transaction(30)
+            producer.commit_transaction(120)
         assert storage.offset_reader("foo").offset(FILE) == {"position": 5}
         # No task of this connector, by the last count.
         tasks[3].write([(b"somebody.else", b"{}")])

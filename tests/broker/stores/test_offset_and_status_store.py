@@ -30,9 +30,9 @@ def test_record_that_is_too_large_fails_alone(shared: Any) -> None:  # case 48
     refused = store.set({**large, b'group-a.["foo",{"n":50}]': b"{}"}, outcomes.append)
     small += [store.set({b'group-a.["foo",{"n":%d}]' % number: b"{}"}) for number in range(51, 100)]
     with pytest.raises(ConnectShareError) as error:
-        refused.result(30)
+        refused.result(120)
     for outcome in small:
-        outcome.result(30)
+        outcome.result(120)
     assert len(shared.read("offset")) == 100
     assert outcomes == [error.value]
     assert LONG not in str(error.value)
@@ -45,7 +45,7 @@ def test_flush_after_a_failed_one_writes_the_same_offsets_then_nothing(shared: A
     writer.offset({"filename": LONG}, {"position": 1})
     writer.offset(FILE, {"position": 1})
     with pytest.raises(ConnectShareError, match=r"^offsets of connector 'foo': writing 30,\d+ bytes to topic "):
-        writer.flush(30)
+        writer.flush(120)
     writer.offset(FILE, {"position": 2})
     writer._store = large
     assert writer.flush(60)
@@ -90,7 +90,7 @@ def test_waiting_read_ends_when_closed(shared: Any, end: str) -> None:
         waiting.start()
         await_that(lambda: store._log._state.awaited, what="the read waits")
         (reader.close if end == "reader" else store.stop)()
-        waiting.join(30)
+        waiting.join(120)
         assert not waiting.is_alive()
         store.stop()
     assert len(failures) == 1
@@ -104,7 +104,7 @@ def test_the_records_of_each_call(shared: Any, group: Any) -> None:  # cases 34 
     other, store = shared.status_store(group), shared.status_store(group)
     other.put(ConnectorStatus("foo", State.RUNNING, "w:8083", 9))
     other.flush()
-    store.refresh(30)
+    store.refresh(120)
     store.put_safe(ConnectorStatus("foo", State.UNASSIGNED, "other:8083", 8))  # sends nothing
     store.put(TaskStatus(TASK, State.FAILED, "w:8083", 9, "java.lang.X: a\n\tat b\n", "4.3.1"))
     store.put(TopicStatus("a.b", "foo", 0, 1729798381000))
@@ -141,7 +141,7 @@ def test_no_thread_for_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(RuntimeError, match="new thread"):
             jobs.add(1, done.set)
     jobs.add(1, done.set)
-    assert done.wait(30)
+    assert done.wait(120)
     jobs.stop(30)
 
 

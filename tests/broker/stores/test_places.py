@@ -26,11 +26,11 @@ def living(shared: Shared, kind: str) -> dict[bytes, dict[int, bytes]]:
 
 
 def set_all(store: KafkaOffsetBackingStore, value: bytes | None) -> None:
-    store.set(dict.fromkeys(KEYS, value)).result(30)
+    store.set(dict.fromkeys(KEYS, value)).result(120)
 
 
 def values(store: KafkaOffsetBackingStore) -> set[bytes | None]:
-    return set(store.get(KEYS).result(30).values())
+    return set(store.get(KEYS).result(120).values())
 
 
 def moved() -> list[bytes]:

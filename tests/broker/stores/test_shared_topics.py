@@ -156,7 +156,7 @@ def test_a_slow_and_a_raising_listener_hold_up_nobody(shared: Any, groups: list[
 
     class Slow(Listener):
         def on_connector_config_update(self, connector: str) -> None:
-            assert go_on.wait(60)
+            assert go_on.wait(300)
             super().on_connector_config_update(connector)
 
     class Raising(Listener):

@@ -135,7 +135,7 @@ def test_writes_are_refused_while_java_members_live(shared: Any, monkeypatch: An
                 lambda: storage.status.put(ConnectorStatus("foo", State.RUNNING, "w:1", 2)),
                 lambda: storage.status.put_safe(ConnectorStatus("foo", State.RUNNING, "w:1", 2)),
                 lambda: storage.status.delete_topic("foo", "t"),
-                lambda: storage.offsets.set({f'{group}.["foo",{{}}]'.encode(): b"{}"}).result(30),
+                lambda: storage.offsets.set({f'{group}.["foo",{{}}]'.encode(): b"{}"}).result(120),
             ]
             for write in writes:
                 with pytest.raises(LiveMembersError, match="allow_live_members=True"):
@@ -172,7 +172,7 @@ def test_second_interrupt_of_a_start(shared: Any, monkeypatch: Any) -> None:
     stopped, stopped_in_time = threading.Event(), []
 
     def start(_store: KafkaOffsetBackingStore) -> None:
-        stopped_in_time.append(stopped.wait(30))
+        stopped_in_time.append(stopped.wait(120))
 
     def interrupted(stop: Callable[..., None]) -> Callable[..., None]:
         def interrupted_stop(store: Any, *timeout_s: float) -> None:

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 DEFAULT_VERSION: Final = "4.3.1"
 _CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qk"
-_START_S: Final = 90.0
+_START_S: Final = 240.0
 _FORMAT_S: Final = 120.0
 _STOP_S: Final = 60.0
 _STARTED: Final = "Kafka Server started"

@@ -15,7 +15,7 @@ from typing import Any, Final
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.waiting import until
 
-_TIMEOUT_S: Final = 60.0
+_TIMEOUT_S: Final = 180.0
 _AGAIN_S: Final = 0.02
 _CONFLICT: Final = 409
 _NO_ANSWER: Final = (OSError, http.client.HTTPException)

@@ -20,7 +20,7 @@ from tests.lab.embedded.rest import ConnectRest
 
 _log = logging.getLogger(__name__)
 
-_START_S: Final = 120.0
+_START_S: Final = 300.0
 _STOP_S: Final = 60.0
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
 _NOT_IN_VALUES: Final = re.compile(r"[^ -~]|\\|\A ")

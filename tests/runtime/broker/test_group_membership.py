@@ -32,7 +32,7 @@ KINDS = ("config", "offset", "status")
 LOGIN = (
     'org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="u";'
 )
-FAST = {"session_timeout_ms": "6000", "heartbeat_interval_ms": "200", "rebalance_timeout_ms": "10000"}
+FAST = {"session_timeout_ms": "60000", "heartbeat_interval_ms": "200", "rebalance_timeout_ms": "60000"}
 
 
 class Runtime:
@@ -159,7 +159,7 @@ def test_a_member_without_a_coordinator_stops_and_starts_again_with_it(
 ) -> None:
     site = stack.enter_context(ExitStack())
     shared = Shared(own_broker.bootstrap_servers, "outage", site)
-    runtime = Runtime(shared, 1, stack)
+    runtime = Runtime(shared, 1, stack, session_timeout_ms="6000")
     configure(runtime.storage, 1, 2)
     runtime.member.request_rejoin()
     await_spread(runtime)
@@ -179,7 +179,7 @@ def test_a_member_that_was_never_started_ends(shared: Any, stack: ExitStack) -> 
     threads = threading.active_count()
     member = ConnectGroupMember(shared.sharing(shared.group), config, Idle(), worker_url="http://localhost:1/")
     member.stop()
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_a_member_on_asyncio(shared: Any) -> None:
             await storage.config.put_connector_config("c", {"name": "c"})
             member = AsyncConnectGroupMember(worker, storage.config, Listener(), worker_url="http://localhost:9009/")
             for _ in range(2):
-                async with member, asyncio.timeout(60), changed:
+                async with member, asyncio.timeout(300), changed:
                     await changed.wait_for(lambda: running[0].connectors == ("c",))
                     assert member.assignment == running[0]
                     assert member.failed is None
@@ -286,5 +286,5 @@ def test_the_example_of_the_page(shared: Shared, tmp_path: Path) -> None:
             "Enter ends this worker\n",
             "start c 0 led by http://host:8083/\n",
         ]
-        assert process.communicate("\n", timeout=60) == ("stop c 0\n", "")
+        assert process.communicate("\n", timeout=180) == ("stop c 0\n", "")
         assert process.returncode == 0

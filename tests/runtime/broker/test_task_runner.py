@@ -90,7 +90,7 @@ def test_the_source_of_the_documentation(broker: TestBroker, unique: str, tmp_pa
                 what="read",
             )
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) != 0
+            assert process.wait(300) != 0
         assert found == [*range(end)]
 
 

@@ -21,7 +21,7 @@ from tests.support.waiting import await_that
 def log_dirs(broker: TestBroker) -> list[str]:
     client = admin_client(broker.client_settings, client_id="tests")
     resource = ConfigResource(ResourceType.BROKER, "1")
-    entries = client.describe_configs([resource], request_timeout=30)[resource].result(30)
+    entries = client.describe_configs([resource], request_timeout=30)[resource].result(120)
     found = [str(name).strip() for name in (entries["log.dirs"].value or entries["log.dir"].value).split(",")]
     if not broker.ours or not all(Path(name).is_dir() for name in found):
         pytest.skip("the broker's disk cannot be seen from here")

@@ -265,7 +265,7 @@ def test_ctrl_c_while_a_program_is_imported(words: list[str], ours: bool, tmp_pa
         assert process.stdout is not None
         assert process.stdout.readline() == "importing\n"
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=180)
     if ours:
         assert (process.returncode, said.partition(": ")[2]) == (130, "interrupted: nothing was done\n")
     else:

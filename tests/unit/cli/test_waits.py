@@ -24,7 +24,7 @@ from migrator.cli.__main__ import build_parser as migrator_parser
 from tests.support.worker_files import properties_of
 from tests.unit.cli.test_cli_arguments import COMMANDS
 
-BOUND_S = 0.3
+BOUND_S = 2.0
 SILENT = """
 get groups -w W
 get workers -w W

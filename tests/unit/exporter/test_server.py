@@ -42,7 +42,7 @@ def test_slow_clients_are_few_and_have_to_go(
             client.connect(("127.0.0.1", exporter.port))
             client.sendall(asks)
             assert threads() <= 4
-        with urllib.request.urlopen(f"http://127.0.0.1:{exporter.port}/metrics", timeout=30) as found:
+        with urllib.request.urlopen(f"http://127.0.0.1:{exporter.port}/metrics", timeout=180) as found:
             assert len(found.read()) > 12_000_000
         monkeypatch.setattr(server, "_ANSWER_S", 0.0)
         await_that(threads, lambda left: left == 0, what="those that are left have to go")
@@ -57,7 +57,7 @@ class Slow(Collector):
 
     def collect(self) -> Iterator[Metric]:
         self.asked += 1
-        assert self.goes_on.wait(60)
+        assert self.goes_on.wait(300)
         yield GaugeMetricFamily("asked", "x", value=self.asked)
 
 
@@ -69,7 +69,7 @@ def test_who_waits_takes_the_answer_that_is_made() -> None:
     before = metrics.asked
 
     def scrape() -> bytes:
-        with urllib.request.urlopen(f"http://127.0.0.1:{exporter.port}/metrics", timeout=60) as found:
+        with urllib.request.urlopen(f"http://127.0.0.1:{exporter.port}/metrics", timeout=180) as found:
             return bytes(found.read())
 
     with ExitStack() as stack:

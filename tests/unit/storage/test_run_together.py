@@ -22,7 +22,7 @@ def test_interrupted_before_all_have_begun(monkeypatch: pytest.MonkeyPatch) -> N
         return submit(pool, task)
 
     def first() -> None:
-        stopped_in_time.append(stopped.wait(30))
+        stopped_in_time.append(stopped.wait(120))
 
     def second() -> None:
         """Never begins."""

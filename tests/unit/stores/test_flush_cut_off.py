@@ -51,14 +51,14 @@ def test_an_exception_at_each_line_of_a_flush() -> None:
         writer.offset({"file": "b"}, {"at": 1})
 
         def flush(writer: OffsetStorageWriter = writer) -> None:
-            writer.flush(30)
+            writer.flush(120)
             writer.offset({"file": "c"}, {"at": 3})
-            writer.flush(30)
+            writer.flush(120)
 
         cut_off = cut_off_at_line(number, flush)
         writer.offset({"file": "a"}, {"at": 2})
         writer.cancel_flush()
-        writer.flush(30)
+        writer.flush(120)
         read = OffsetStorageReader(store, f"c{number}").offsets([{"file": "a"}, {"file": "b"}])
         assert read == [({"file": "a"}, {"at": 2}), ({"file": "b"}, {"at": 1})], number
     assert number > 50

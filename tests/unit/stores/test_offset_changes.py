@@ -213,7 +213,7 @@ def test_only_one_flush_at_a_time() -> None:  # case 50
     waiting = threading.Thread(target=lambda: begun.append(writer.begin_flush(30.0)))
     waiting.start()
     target.let_go()
-    waiting.join(30)
+    waiting.join(120)
     assert begun == [True]
 
 
@@ -279,7 +279,7 @@ def test_a_flush_waits_for_the_one_before_and_for_its_own() -> None:
     late[0]()  # ends no flush but its own
     assert not writer.will_flush()
     target.let_go()
-    flushing.join(30)
+    flushing.join(120)
     assert not writer.flush()
     assert OffsetStorageReader(target, "foo").offset(FILE) == {"position": 2}
 
