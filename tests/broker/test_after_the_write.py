@@ -187,7 +187,7 @@ def while_it_writes(site: Site, monkeypatch: pytest.MonkeyPatch) -> Callable[...
     return place
 
 
-@pytest.mark.timeout(7_200 if LONG else 120)
+@pytest.mark.timeout(7_200 if LONG else 600)
 @pytest.mark.parametrize("name", ["reseal", "delete group", "restore", "repair orphans"])
 def test_nothing_acknowledged_is_lost_in_silence(
     scene: _Scene, name: str, while_it_writes: Any, monkeypatch: pytest.MonkeyPatch, printed: Printed
@@ -284,7 +284,7 @@ def offsets_at(file: Path, partitions: Sequence[dict[str, int]]) -> list[Any]:
         return [storage.offset_reader("a.b").offset(each) for each in partitions]
 
 
-@pytest.mark.timeout(7_200 if LONG else 120)
+@pytest.mark.timeout(7_200 if LONG else 600)
 @pytest.mark.parametrize("name", ["rollback", "cutover", "cutover in place", "seal"])
 def test_nothing_acknowledged_is_lost_in_a_move(
     site: Site, printed: Printed, name: str, while_it_writes: Any, monkeypatch: pytest.MonkeyPatch
@@ -404,7 +404,7 @@ def killed(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.timeout(7_200 if LONG else 120)
+@pytest.mark.timeout(7_200 if LONG else 600)
 @pytest.mark.parametrize("name", ["apply", "killed", "mirrored"])
 def test_nothing_acknowledged_is_lost_at_the_destination_of_a_copy(
     site: Site, printed: Printed, name: str, while_it_copies: Any, monkeypatch: pytest.MonkeyPatch
@@ -454,7 +454,7 @@ def test_nothing_acknowledged_is_lost_at_the_destination_of_a_copy(
     assert {*seen} == {"overtaken", "last"}
 
 
-@pytest.mark.timeout(7_200 if LONG else 120)
+@pytest.mark.timeout(7_200 if LONG else 600)
 @pytest.mark.parametrize(("command", "when"), every_pair(("unseal", "rollback"), ("before", "behind")))
 def test_a_target_state_that_is_put_while_a_source_is_unsealed(
     site: Site, printed: Printed, command: str, when: str, monkeypatch: pytest.MonkeyPatch

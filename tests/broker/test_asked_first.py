@@ -474,7 +474,7 @@ class Disturbed:
 
 
 @pytest.mark.xdist_group("secure-broker")
-@pytest.mark.timeout(7_200 if LONG else 120)
+@pytest.mark.timeout(7_200 if LONG else 600)
 @pytest.mark.parametrize("name", DISTURBED if LONG else ["cutover", "alter once"])
 def test_a_right_that_is_taken_away_while_it_runs(
     name: str,

@@ -22,7 +22,7 @@ from tests.support.topics import create_known, delete_known
 OTHERS = 2_000 - 12 * 3 - len(LOOK_ALIKES) if LONG else 60
 
 
-@pytest.mark.timeout(900 if LONG else 120)
+@pytest.mark.timeout(900 if LONG else 600)
 def test_all_are_found_and_none_is_invented(own_broker: LocalBroker, call: Any) -> None:
     sets = twelve_sets()
     build(ClientSettings({"bootstrap.servers": own_broker.bootstrap_servers}), sets, OTHERS)

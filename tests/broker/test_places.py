@@ -184,7 +184,7 @@ def random_layouts(site: Site, who: str, prefix: str) -> dict[bytes, int]:
     return {key[len(prefix) :]: at for key, at in found.items() if at is not None}
 
 
-@pytest.mark.timeout(3_600 if LONG else 120)
+@pytest.mark.timeout(3_600 if LONG else 600)
 def test_random_layouts_over_commands(site: Site, call: Any) -> None:
     """Every key is a layout of its own."""
     Scattered(site)

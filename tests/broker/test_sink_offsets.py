@@ -160,7 +160,7 @@ def test_the_commands_show_and_change_offsets_of_sinks(
     assert {row["partition"]["kafka_topic"] for row in shown()} == {unique}
     assert call("reset", "offsets", name, *changing).code == 0
     # What the console shows of all, and of a cluster that does not answer.
-    ran = call("get", "offsets", *where, "--output", "json", "--timeout", "2")
+    ran = call("get", "offsets", *where, "--output", "json", "--timeout", "8")
     assert {row["connector"] for row in ran.json["offsets"]} == {f"{unique}-named", f"{unique}-source"}
     assert f"the offsets of sink '{unique}-far' are not shown" in ran.err
     (described,) = call("describe", "connector", f"{unique}-named", *where, "--output", "json").json["connectors"]

@@ -181,7 +181,7 @@ def test_what_does_not_answer_is_named_and_the_rest_shown(site: Site) -> None:
     nobody = site.folder / "nobody.properties"
     nobody.write_text(source.read_text().replace(site.bootstrap_servers, "127.0.0.1:1").replace("-own-", "-shared-"))
     code, out, _ = run(
-        "survey", "--source-worker-config", source, "--destination-worker-config", nobody, "--timeout", "1"
+        "survey", "--source-worker-config", source, "--destination-worker-config", nobody, "--timeout", "8"
     )
     assert code == 1
     assert "NOT ANSWERED" in out

@@ -125,12 +125,12 @@ def test_a_group_that_does_not_settle(
     broker: TestBroker, unique: str, worker_file: Path, call: Call, printed: Printed
 ) -> None:
     with ConnectMember(broker.bootstrap_servers, unique):
-        ran = call("check", "workers", "-w", worker_file, "--timeout", "1", "--output", "json")
+        ran = call("check", "workers", "-w", worker_file, "--timeout", "4", "--output", "json")
         assert (ran.code, [each["id"] for each in ran.json["findings"]]) == (1, ["workers-not-settled"])
-        ran = call("get", "workers", "-w", worker_file, "--timeout", "1", "--output", "json")
+        ran = call("get", "workers", "-w", worker_file, "--timeout", "4", "--output", "json")
         (row,) = ran.json["workers"]
         assert (row["settled"], row["tasks"], row["config_position"], row["leader"]) == (False, None, None, None)
         assert row["group_state"] == "CompletingRebalance"
         assert "did not settle" in ran.err
         (named,) = re.findall(r"connect-share check workers .*(?= says)", ran.err)
-        assert "does not settle" in printed(named, "--timeout", "1").out
+        assert "does not settle" in printed(named, "--timeout", "4").out

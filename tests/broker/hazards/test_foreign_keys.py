@@ -80,7 +80,7 @@ def words(command: str, **named: Path) -> list[str]:
     return [*found, *(() if "-w" in found else ("-w", str(named["own"])))]
 
 
-@pytest.mark.timeout(4 * 3_600 if LONG else 300)
+@pytest.mark.timeout(4 * 3_600 if LONG else 600)
 def test_reading_commands_end_in_ten_times_the_time_of_the_shortest(
     site: Site, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,7 +155,7 @@ def test_a_broker_that_hangs_has_not_said_where_a_topic_ends(
     """The client library gives a question without an answer no error, but an offset that is none."""
     config, at = WorkerConfig.from_properties(properties_of(patient.bootstrap_servers, "group-a")), ("offsets", 0)
     with (
-        Admin(config.admin_settings(), client_id="tests", timeout_s=3) as admin,
+        Admin(config.admin_settings(), client_id="tests", timeout_s=5) as admin,
         Admin(config.admin_settings(), client_id="tests", timeout_s=60) as patient_admin,
         ConnectStorage(config) as storage,
         ThreadPoolExecutor(2) as asking,
@@ -189,6 +189,7 @@ def test_a_source_outlasts_an_outage(patient: LocalBroker, unique: str, monkeypa
     create_topic(worker.admin_settings(), unique, configs={"cleanup.policy": "delete"})
     with (
         Admin(worker.admin_settings(), client_id="tests", timeout_s=1) as admin,
+        Admin(worker.admin_settings(), client_id="tests") as patient_admin,
         ConnectStorage(worker) as storage,
         ThreadPoolExecutor(1) as threads,
     ):
@@ -212,7 +213,7 @@ def test_a_source_outlasts_an_outage(patient: LocalBroker, unique: str, monkeypa
                 assert (writing.done(), len(taken) < 2_999) == (False, seen[0])
             writing.result(90)
             assert storage.offset_reader("c").offset({}) == {"at": len(taken)}
-        assert [record.key for record in read_topic(admin, worker.client_settings(), unique)] == numbers
+        assert [record.key for record in read_topic(patient_admin, worker.client_settings(), unique)] == numbers
 
 
 def test_nothing_is_kept_of_what_was_written_where_brokers_give_no_ids() -> None:

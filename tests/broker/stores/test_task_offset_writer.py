@@ -91,7 +91,7 @@ def test_nothing_is_sent_for_what_cannot_be(shared: Any, data: str) -> None:
 
 
 def test_the_topic_that_failed_is_named(shared: Any, data: str, caplog: pytest.LogCaptureFixture) -> None:
-    worker = exactly_once(shared, transaction_timeout_ms="2000")
+    worker = exactly_once(shared, transaction_timeout_ms="20000")
     with ConnectStorage(worker) as storage, storage.task_offset_writer("foo", 0) as writer:
         writer.send(data, b"x" * 2_000_000)
         writer.offset(FILE, {"position": 1})
