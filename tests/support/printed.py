@@ -94,5 +94,5 @@ def run_tool(tool: str, words: Sequence[str], folder: Path) -> Ran:
     libraries = ensure_artifacts(f"kafka-{DEFAULT_VERSION}")
     logs = write_log_settings(folder, "warn")
     command = java_arguments(libraries, TOOLS[tool], list(words), options=QUICK, log_settings=logs)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     return Ran(done.returncode, done.stdout, done.stderr)

@@ -16,7 +16,7 @@ from tests.lab.plugin_jar import OLDEST_KAFKA
 from tests.support.java_tests import classes_of
 
 SOURCES = Path(__file__).with_name("java")
-_RUN_S = 180
+_RUN_S = 500
 
 RunJava = Callable[..., "subprocess.CompletedProcess[str]"]
 

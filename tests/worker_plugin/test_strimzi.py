@@ -75,7 +75,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
         input=json.dumps(list(texts.values())),
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=500,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2_000:]
