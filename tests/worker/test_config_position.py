@@ -110,7 +110,7 @@ def test_a_late_worker_and_a_killed_leader_after_compaction(
     topics: SharedTopics, sink: dict[str, str], worker_factory: Start, version: str, protocol: str
 ) -> None:  # cases 19 to 22
     # Joins are counted: who is only slow stays in the group.
-    patient = {"session_timeout_ms": "10000", "rebalance_timeout_ms": "60000"}
+    patient = {"session_timeout_ms": "20000", "rebalance_timeout_ms": "60000"}
     properties = topics.properties(group_of(topics), connect_protocol=protocol, **patient)
     first, third = start_all(worker_factory, properties, version, 2)
     put(first, "keep", sink)

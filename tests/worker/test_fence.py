@@ -33,7 +33,7 @@ def test_an_old_worker_ends_before_it_joins(
     once = {name: value for name, value in FORMS[form].items() if "interceptor" not in name}
     plain = {**worker_properties(broker.bootstrap_servers, group, f"{unique}-old"), **QUICK_MEMBERS}
     old = {**plain, **once}
-    new = {**topics.properties(group), **FORMS[form]}
+    new = {**topics.properties(group, session_timeout_ms="60000"), **FORMS[form]}  # joins are counted
     paths = [write_properties(tmp_path / f"{name}.properties", each) for name, each in (("old", old), ("new", new))]
     file, topic = tmp_path / "source", topics.create_data_topic("source")
     file.write_text("source first\n" * 3)

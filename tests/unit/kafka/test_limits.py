@@ -12,7 +12,6 @@ from connect_share.kafka.limits import FOREVER_MS, Extent, TopicLimits
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import ClientSettings
 
-NOW_MS = int(time.time() * 1000)
 HOUR = "3600000"
 BEFORE, AFTER, OLD = (f"message.timestamp.{side}.max.ms" for side in ("before", "after", "difference"))
 COMPACTED, DELETES = {"cleanup.policy": "compact"}, {"cleanup.policy": "delete", "retention.ms": "604800000"}
@@ -35,9 +34,9 @@ KEEPS = {**FENCE, "cleanup.policy": "delete"}
 def test_what_is_refused_is_named_with_its_setting(
     settings: dict[str, str], hours: tuple[float, float], size: int, named: list[str]
 ) -> None:
-    written = Extent()
+    written, now_ms = Extent(), int(time.time() * 1000)  # by now: the run may have begun an hour ago
     for each in hours:
-        written.add(Record("t", 0, 0, NOW_MS + int(each * int(HOUR)), b"", b"x" * size))
+        written.add(Record("t", 0, 0, now_ms + int(each * int(HOUR)), b"", b"x" * size))
     found = TopicLimits.of(settings).refusals("t", written, "{}={}".format)
     assert [text.partition("(")[2].partition(")")[0] for text in found] == named
 
