@@ -20,10 +20,10 @@ class Ceiling:
 
 
 CEILINGS: Final = {
-    "lines of the core": Ceiling(51_711),
-    "lines of the parts": Ceiling(7_259),
+    "lines of the core": Ceiling(51_691),
+    "lines of the parts": Ceiling(7_258),
     "lines of the lab": Ceiling(13_000, "What is only measured once needs no code here."),
-    "lines of the tests": Ceiling(51_779, "Add a case to a test that is there, or take out one that another repeats."),
+    "lines of the tests": Ceiling(51_778, "Add a case to a test that is there, or take out one that another repeats."),
     "entries of connect_share": Ceiling(22, "Give the new module a place in a package that is there."),
     "lines of a file": Ceiling(700, "Divide the file by its concepts."),
     "class names used twice": Ceiling(4, "Name the class by what it has that the other has not."),
