@@ -178,11 +178,9 @@ def test_what_does_not_answer_is_named_and_the_rest_shown(site: Site) -> None:
     site.create("own")
     site.lay_down("own", CONFIG, SMALL[CONFIG])
     source = site.worker_file("own", "orders", sharing=False)
-    nobody = site.folder / "nobody.properties"
-    nobody.write_text(source.read_text().replace(site.bootstrap_servers, "127.0.0.1:1").replace("-own-", "-shared-"))
-    code, out, _ = run(
-        "survey", "--source-worker-config", source, "--destination-worker-config", nobody, "--timeout", "8"
-    )
+    to = site.folder / "away.properties"
+    to.write_text(source.read_text().replace(site.bootstrap_servers, "127.0.0.1:1").replace("-own-", "-shared-"))
+    code, out, _ = run("survey", "--source-worker-config", source, "--destination-worker-config", to, "--timeout", "8")
     assert code == 1
     assert "NOT ANSWERED" in out
     assert "a.b" not in out.split("GROUPS")[0]

@@ -38,7 +38,7 @@ from tests.support.worker_files import SHARING, properties_of
 pytestmark = [pytest.mark.kills_broker, pytest.mark.xdist_group("broker-restart")]
 
 OUTAGE_S = 40 if LONG else 6
-LATE_S = 25.0  # a call may outlive its deadline by so much on a busy machine
+LATE_S = 5.0  # a call may outlive its deadline by so much on a busy machine
 FILE = {"filename": "x.txt"}
 
 
@@ -102,8 +102,7 @@ def test_an_outage_shorter_than_the_deadline_is_no_error_on_asyncio(mortal: Loca
             await storage.config.claim_write_privileges()
             await storage.config.put_connector_config("c.1", {})
             await asyncio.to_thread(mortal.kill)
-            put = partial(storage.config.put_connector_config, properties={}, timeout_s=120)  # a start may take minutes
-            writes = [asyncio.ensure_future(put(f"w.{n}")) for n in range(20)]
+            writes = [asyncio.ensure_future(storage.config.put_connector_config(f"w.{n}", {})) for n in range(20)]
             await asyncio.to_thread(mortal.start)
             await asyncio.gather(*writes)
             assert len(storage.config.snapshot().connectors()) == 21
@@ -159,7 +158,7 @@ def test_reads_outlast_an_outage_shorter_than_their_deadline(
                 with pytest.raises(kind) as ended:
                     read()
                 assert ended.value.retriable
-                assert time.monotonic() - began < LATE_S
+                assert time.monotonic() - began < 5
             admin.close()
             with pytest.raises(BrokerUnavailableError, match="was closed"):
                 admin.describe_topics(["reads-offsets"], timeout_s=60)

@@ -115,8 +115,8 @@ def test_closed_while_it_starts(shared: Any, monkeypatch: pytest.MonkeyPatch, wh
         closing = threads.submit(storage.close, 120.0)
         await_that(lambda: storage._life._close_by, what="being closed")
         go_on.set()
-        closing.result(180)
-        assert isinstance(starting.exception(120), StoreClosedError)
+        closing.result(180)  # it has waited for the end of the start
+        assert (storage._life._start_ended.is_set(), type(starting.exception(120))) == (True, StoreClosedError)
     with pytest.raises(NotStartedError):
         _ = storage.config
     await_that(threading.active_count, lambda now: now <= before, what="no thread left")
