@@ -36,8 +36,6 @@ from tests.support.worker_files import properties_of
 
 pytestmark = [pytest.mark.kills_broker, pytest.mark.xdist_group("writer")]
 
-TOO_LARGE = bytes(110_000_000)
-
 
 class Hanging:
     """A log whose broker answers nothing until :meth:`go_on`: what is sent stays under way."""
@@ -92,13 +90,14 @@ def test_flush_waits_for_those_that_wait(stuck: Hanging) -> None:
 
 
 def test_one_that_the_client_does_not_take_holds_none_up(stuck: Hanging) -> None:
+    too_large = bytes(110_000_000)
     first = stuck.log.send(b"k", b"0")
-    too_large = [stuck.log.send(b"k", TOO_LARGE) for _ in range(2)]
+    refused = [stuck.log.send(b"k", too_large) for _ in range(2)]
     last = stuck.log.send(b"k", b"1")
-    assert isinstance(stuck.log.send(b"free", TOO_LARGE).exception(120), BrokerError)
+    assert isinstance(stuck.log.send(b"free", too_large).exception(120), BrokerError)
     stuck.go_on()
     assert first.result(60).offset < last.result(60).offset
-    assert [type(future.exception(0)) for future in too_large] == [BrokerError, BrokerError]
+    assert [type(future.exception(0)) for future in refused] == [BrokerError, BrokerError]
     stuck.log.send(b"free", b"0").result(120)
 
 
@@ -155,7 +154,7 @@ def test_a_broker_that_hangs_has_not_said_where_a_topic_ends(
     """The client library gives a question without an answer no error, but an offset that is none."""
     config, at = WorkerConfig.from_properties(properties_of(patient.bootstrap_servers, "group-a")), ("offsets", 0)
     with (
-        Admin(config.admin_settings(), client_id="tests", timeout_s=5) as admin,
+        Admin(config.admin_settings(), client_id="tests", timeout_s=60) as admin,
         Admin(config.admin_settings(), client_id="tests", timeout_s=60) as patient_admin,
         ConnectStorage(config) as storage,
         ThreadPoolExecutor(2) as asking,
@@ -165,6 +164,7 @@ def test_a_broker_that_hangs_has_not_said_where_a_topic_ends(
             assert admin.end_offsets([at]) == {at: 0}
         brokers = patient_admin.brokers()
         monkeypatch.setattr(patient_admin, "brokers", lambda: brokers)
+        monkeypatch.setattr(admin, "_timeout_s", 1)
         with hanging(patient, admin):
             with pytest.raises(ReadToEndTimeoutError):
                 storage.offsets.refresh(1.5)
