@@ -85,7 +85,7 @@ class _Gaps:
                 length = min(length, key.last_place)
         # Task configurations count only before their commit: the newest records have to lie in the slice's order, too.
         behind = _Key()
-        for key in sorted((key for key in self._keys.values() if key.last_place), key=lambda key: key.last_place):
+        for key in sorted(self._keys.values(), key=lambda key: key.last_place):
             if key.last_offset < behind.last_offset:
                 length = min(length, behind.last_place)
             else:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from connect_share.model.records import TopicType
 from connect_share.sealing import Refusal
-from connect_share.sealing.cipher import LATEST_MS, Cipher, Opened, _aes_gcm, is_sealed, key_id
+from connect_share.sealing.cipher import LATEST_MS, Cipher, Opened, _aes_gcm, is_sealed, key_id, removes
 from tests.support.programs import python
 from tests.support.sealed import KEYS, SealedVector, key_text, sealed_vectors
 
@@ -46,6 +46,7 @@ def test_what_is_sealed_is_opened(topic_type: TopicType, key: bytes, value: byte
     assert len(sealed) == 42 + len(value or b"")
     assert is_sealed(sealed)
     assert cipher.open(key, sealed) == Opened(value, written_ms)
+    assert removes(topic_type, cipher.seal(key, b"null", written_ms)) is (topic_type is TopicType.CONFIG)
 
 
 @given(st.data(), st.binary(max_size=40), values)
@@ -58,10 +59,8 @@ def test_no_change_of_key_or_topic_is_opened(data: st.DataObject, key: bytes, va
     elsewhere = data.draw(topic_types.filter(lambda found: found is not topic_type))
     assert Cipher(KEYS, elsewhere).open(key, sealed) is Refusal.FORGED
     # The border between what goes before a key and the key itself cannot be moved either.
-    assert (
-        Cipher(KEYS, TopicType.CONFIG).open(b"\0" + key, Cipher(KEYS, TopicType.CONFIG).seal(key, b"", 1))
-        is Refusal.FORGED
-    )
+    config = Cipher(KEYS, TopicType.CONFIG)
+    assert config.open(b"\0" + key, config.seal(key, b"", 1)) is Refusal.FORGED
 
 
 @given(st.binary(max_size=120) | st.binary(max_size=120).map(lambda rest: b"\1\0\0\0\7" + rest))
