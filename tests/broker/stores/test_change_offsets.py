@@ -168,9 +168,9 @@ def test_offsets_are_copied_between_groups_by_pattern(shared: Any, call: Any, tm
     there.alter("x-1", [(FILE, {"position": 1}), (OTHER, {"position": 2})])
 
     to = ("--to-worker-config", there.file)
-    ran = here.change("copy", "--matching", "x-*", *to, "--output", "json", "--timeout", "5")
+    ran = here.change("copy", "--matching", "x-*", *to, "--output", "json", "--timeout", "10")
     assert (ran.code, ran.json["written"], "x-far not copied: " in ran.err) == (0, 4, True)
-    ran_alone = here.change("copy", "--matching", "x-f*", *to, "--timeout", "5")
+    ran_alone = here.change("copy", "--matching", "x-f*", *to, "--timeout", "10")
     assert (ran_alone.code, ran_alone.out.strip()) == (0, "nothing to do")
     assert [row["connector"] for row in ran.json["changes"]] == ["x-1", "x-1", "x-2", "x-2"]
     assert {row["group"] for row in ran.json["changes"]} == {there.group}
