@@ -115,7 +115,7 @@ def _speaks_tls(host: str, port: int) -> bool | None:
 
 
 def note_trouble(trouble: deque[client.KafkaError], error: client.KafkaError) -> None:
-    """Keep the newest error of a client's connections."""
+    """Keep the newest error of a client's connections; it is forgotten with the next answer."""
     if error.name() != "_ALL_BROKERS_DOWN":  # all others were reported before that one
         trouble.append(error)
 
@@ -220,13 +220,8 @@ class Admin:
 
     def _no_answer(self, error: BrokerError) -> BrokerError:
         """Return why there was no answer: the operation only knows that time is up, the connections know the reason."""
-        # The library reports some only once, and not again with each try.
-        said_once = {"_RESOLVE"} if self._answered else {"_RESOLVE", "_TRANSPORT"}
-        known = [*self._trouble]  # other threads note and forget it at any moment
-        if known and known[0].name() not in said_once:
-            self._trouble.clear()
         self._client.poll(0)
-        known = [*self._trouble]
+        known = [*self._trouble]  # other threads note and forget it at any moment
         if not known:
             hint = "" if self._answered else f"; {NO_ANSWER}"
             text = f"no answer from {self.bootstrap_servers}: {error}{hint}"
@@ -276,6 +271,7 @@ class Admin:
         deadline = Deadline.after(limit_s)
         try_s = min(FIRST_TRY_S if self._answered else _FIRST_OF_ALL_S, limit_s / 2)
         cut_off = refused = unknown = 0
+        last: client.KafkaError | None = None
         pause_s = _FIRST_RETRY_S
         while True:
             try:
@@ -284,8 +280,10 @@ class Admin:
                 if self._open is None:
                     raise
                 error = self._no_answer(exc)
-                untrusted = error.name == "_SSL" and "certificate" in str(error)
-                refused = refused + 1 if untrusted or isinstance(error, AuthorizationError) else 0
+                seen, last = last, next(iter([*self._trouble]), None)
+                untrusted = error.name in ("_SSL", "_TRANSPORT") and "certificate" in str(error)
+                # The library says the same error of a connection only once: it stays the reason, and may have passed.
+                refused = refused + (last is not seen) if untrusted or isinstance(error, AuthorizationError) else 0
                 cut_off = cut_off + 1 if isinstance(exc, BrokerUnavailableError) else 0
                 unknown = unknown + 1 if error.name == "_RESOLVE" else 0
                 hopeless = timeout_s is None and not self._answered and max(cut_off, unknown) > 1
@@ -304,6 +302,7 @@ class Admin:
                 pause_s = min(2 * pause_s, _RETRY_S)
             else:
                 self._answered = True
+                self._trouble.clear()
                 return answer
 
     def describe_topics(

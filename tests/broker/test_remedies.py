@@ -90,7 +90,11 @@ def test_what_checks_of_topics_print(site: Site, call: Call, printed: Printed) -
         alter_known(admin, site.topic("shared", STATUS), wrong)
     ran = printed(findings(call, "check", "topics", "-w", file)["topics-cleanup-policy"]["command"])
     assert ran.code == 0, ran.out + ran.err
-    assert "topics-cleanup-policy" not in findings(call, "check", "topics", "-w", file)
+    await_that(  # the controller answers first
+        lambda: findings(call, "check", "topics", "-w", file),
+        lambda seen: "topics-cleanup-policy" not in seen,
+        what="set",
+    )
 
 
 def test_a_config_topic_of_several_partitions(site: Site, call: Call) -> None:

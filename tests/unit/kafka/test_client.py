@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import signal
+import socket
 import subprocess
 import sys
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -175,24 +176,24 @@ def test_defaults_can_be_overridden(configs: list[dict[str, object]]) -> None:
     assert (producer["linger.ms"], producer["message.timeout.ms"]) == ("5", "120000")
 
 
-class Trouble:
-    """A connection error; while this thread looks at it, others hear of the next one or forget it."""
+def test_a_refusal_that_was_said_once() -> None:
+    """It stays the reason until something answers, and is one refusal in however many tries."""
+    tries = iter([BrokerTimeoutError("silent", retriable=True)] * 3)
 
-    def __init__(self, name: str, meanwhile: Callable[[], object]) -> None:
-        self._name, self._meanwhile = name, meanwhile
+    def ask(_limit_s: float) -> str:
+        for error in tries:
+            raise error
+        return "answered"
 
-    def name(self) -> str:
-        self._meanwhile()
-        return self._name
-
-
-@pytest.mark.parametrize("name", ["_TRANSPORT", "_RESOLVE"])
-def test_other_threads_hear_of_trouble_meanwhile(name: str) -> None:
-    newer = KafkaError(KafkaError._TRANSPORT)
-    with Admin(NOWHERE, client_id="tests", timeout_s=0.5) as admin:
-        admin._answered = True
-        admin._trouble.append(cast("KafkaError", Trouble(name, lambda: admin._trouble.append(newer))))
-        assert "no answer from" in str(admin._no_answer(BrokerError("no time left")))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings = ClientSettings({"bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}"})
+        with Admin(settings, client_id="tests", timeout_s=0.5) as admin:
+            admin._trouble.append(KafkaError(KafkaError._AUTHENTICATION, "no such user"))
+            with pytest.raises(AuthorizationError, match="no such user"):
+                admin.cluster_id()
+            assert admin._retried(ask, timeout_s=60) == "answered"
+            with pytest.raises(BrokerTimeoutError):
+                admin.cluster_id()
 
 
 @pytest.mark.parametrize(
