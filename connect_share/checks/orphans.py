@@ -87,11 +87,10 @@ def orphans_of(state: GroupState, read: Collection[TopicType]) -> Orphans:
     if _STATUS in read and _STATUS not in state.sealed:
         for original in state.kept.status_ms:
             _sort_status(state, original, found)
-    if _OFFSET in read and _OFFSET not in state.sealed:
-        for original in state.offsets.raw:
-            connector = connector_of(_OFFSET, original)
-            if connector is not None and not state.may_live(connector):
-                found.by_id[_OFFSETS][original] = connector
+    for original in state.offsets.raw:
+        connector = connector_of(_OFFSET, original)
+        if connector is not None and not state.may_live(connector):
+            found.by_id[_OFFSETS][original] = connector
     return found
 
 

@@ -151,6 +151,9 @@ def test_a_job_that_is_nowhere_or_twice(site: Site) -> None:
         make_plan([first, second], [site.shared()], now_ms=1, intent=Intent(job="a.b"))
     with pytest.raises(PlanRejectedError, match="none of the sources has a record of connector 'a'"):
         make_plan([first, second], [site.shared()], now_ms=1, intent=Intent(job="a"))
+    site.lay_down("one", TopicType.OFFSET, [pair('["a",{"n":1}]', '{"position":1}', 0)])
+    plan = make_plan([first, second], [site.shared()], now_ms=1, intent=Intent(job="a"))
+    assert "connector 'a' has no configuration any more: only what is left of it is moved" in plan.warnings
 
 
 def test_two_clusters_that_share_plain_keys_are_split(site: Site) -> None:
