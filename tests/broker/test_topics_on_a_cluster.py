@@ -131,7 +131,7 @@ def test_never_with_fewer_replicas_and_with_all_as_soon_as_brokers_join(joining:
     assert "wait without an error" in hanging["message"]
 
     assert joining.late is not None
-    assert [len(partition.isr) for partition in joining.late.partitions] == [3, 3]
+    assert [len(partition.replicas) for partition in joining.late.partitions] == [3, 3]
     assert joining.create is not None
     assert joining.create.code == 0, joining.create.err
     with joining.cluster.admin() as admin:

@@ -47,6 +47,10 @@ def test_console_and_worker_change_offsets_for_each_other(
     def offsets_of(document: Any) -> list[dict[str, Any]]:
         return [{"partition": each["partition"], "offset": each["offset"]} for each in document["offsets"]]
 
+    def ours_with(wanted: list[dict[str, Any]]) -> Any:
+        # A commit is answered before its markers are written: workers wait for them, the console shows what is committed.
+        return await_that(ours, lambda found: offsets_of(found) == wanted, what=f"{wanted}")
+
     def change(verb: str, *words: str | Path) -> Any:
         ran = call(verb, "offsets", *words, "-w", worker_file, "--backup-dir", tmp_path, "--yes", "--output", "json")
         assert ran.code == 0, ran.err
@@ -73,11 +77,10 @@ def test_console_and_worker_change_offsets_for_each_other(
 
     # What Java's PATCH writes is what the console gives; and what it gives is what Java takes.
     first.rest.alter_offsets(NAME, position(2))
-    assert offsets_of(ours()) == position(2)
-    given = ours()
+    given = ours_with(position(2))
     assert given == first.rest.call("GET", f"/connectors/{NAME}/offsets")
     first.rest.reset_offsets(NAME)
-    assert ours() == {"offsets": []} == first.rest.call("GET", f"/connectors/{NAME}/offsets")
+    assert ours_with([]) == {"offsets": []} == first.rest.call("GET", f"/connectors/{NAME}/offsets")
     with pytest.raises(RestError, match="Unrecognized field"):  # so there is nothing else in it
         first.rest.call("PATCH", f"/connectors/{NAME}/offsets", {**given, "_version": "1"})
     first.rest.call("PATCH", f"/connectors/{NAME}/offsets", given)
@@ -90,10 +93,10 @@ def test_console_and_worker_change_offsets_for_each_other(
     first.stop()
     broker.await_empty(group)
     change("reset", NAME)
-    assert offsets_of(ours()) == []
+    ours_with([])
     (tmp_path / "answer.json").write_text(json.dumps(answer))
     change("alter", NAME, "--file", tmp_path / "answer.json")
-    assert offsets_of(ours()) == position(2)
+    ours_with(position(2))
     (tmp_path / "four.json").write_text(json.dumps({"offsets": position(4)}))
     backup = Path(change("alter", NAME, "--file", tmp_path / "four.json")["backups"][0]["file"])
     assert json.loads(backup.read_text()) == {"offsets": position(2)}

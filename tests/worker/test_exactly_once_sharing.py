@@ -38,8 +38,9 @@ def topics(topics: SharedTopics) -> SharedTopics:
     return topics
 
 
-def committed(topics: SharedTopics, topic: str) -> int:
-    return len(topics.records(topic, isolation=Isolation.READ_COMMITTED))
+def await_committed(topics: SharedTopics, topic: str, count: int) -> None:
+    """The markers of a transaction come to its topics one after another."""
+    await_that(lambda: len(topics.records(topic, isolation=Isolation.READ_COMMITTED)), count.__eq__, what="committed")
 
 
 def await_position(worker: ConnectWorker, name: str, file: Path) -> None:
@@ -104,7 +105,8 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
     worker = worker_factory({**without_lines, POLICY_PROPERTY: POLICY_CLASS}, version=version, class_path=JAR)
     await_position(worker, "my.conn", file)
     await_position(worker, "own.offsets", own_file)
-    assert (committed(topics, data), committed(topics, own_data)) == (60, 60)
+    await_committed(topics, data, 60)
+    await_committed(topics, own_data, 60)
     put(worker, "bypasses", file_source(other, own_data, **{override: ""}))
     await_position(worker, "bypasses", other)
     for name in (TOPIC_PROPERTIES[TopicType.CONFIG], SHARING_PROPERTY):
@@ -120,7 +122,7 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
     await_that(lambda: worker.rest.offsets("my.conn"), lambda found: found == altered, what="altered")
     when_possible(lambda: worker.rest.resume("my.conn"))
     await_position(worker, "my.conn", file)
-    assert committed(topics, data) == 60 + 15
+    await_committed(topics, data, 60 + 15)
     when_possible(lambda: worker.rest.stop("my.conn"))
     worker.rest.await_state("my.conn", "STOPPED", tasks=0)
     when_possible(lambda: worker.rest.reset_offsets("my.conn"))
