@@ -139,12 +139,7 @@ def unanswered(doing: str, timeout_s: float) -> BrokerTimeoutError:
 
 
 def result_of(
-    future: Future[Any],
-    doing: str,
-    needs: TopicRight | None = None,
-    *,
-    missing_ok: bool = False,
-    timeout_s: float,
+    future: Future[Any], doing: str, needs: TopicRight | None = None, *, missing_ok: bool = False, timeout_s: float
 ) -> Any:
     """Return the answer once it is there, with errors as ours; ``missing_ok``: ``None`` for a topic that does not exist."""
     try:
@@ -403,10 +398,12 @@ class Admin:
 
         def ask(timeout_s: float) -> dict[tuple[str, int], LogEnd]:
             deadline = Deadline.after(timeout_s)
+            if not self._answered:  # a client that is not connected yet may look for leaders only every three seconds
+                self._cluster(timeout_s)
             futures = self._client.list_offsets(
                 {client.TopicPartition(topic, partition): spec for topic, partition in wanted},
                 isolation_level=_ISOLATION[isolation],
-                request_timeout=timeout_s,
+                request_timeout=deadline.remaining_s(0.1),
             )
             try:
                 found = {}
