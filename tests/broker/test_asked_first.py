@@ -340,6 +340,8 @@ def test_without_a_right_nothing_is_written(
         code, errors = scene.refused(words)
         assert (code, scene.state()) == (1, before), (missing, errors)
         named = re.findall(r"([A-Z_, ]+) on (?:topic|group) (\S+?)\.?(?: |$)", errors, re.MULTILINE)
+        read = re.findall(r"topic (\S+) failed: .* the right ([A-Z]+) on the topic", errors)  # by who reads it first
+        named += [(right, topic) for topic, right in read]
         lacking = {(right, of) for rights, of in named for right in re.findall("[A-Z_]+", rights)}
         unseen = {of for right, of in lacking if right == "DESCRIBE"}  # what else is missing there nobody knows
         lacking = {("READ", of) for of in unseen} | {each for each in lacking if each[1] not in unseen}
